@@ -1,0 +1,266 @@
+"""The one settings file. Everything that differs between places comes from the environment through console.env."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from csp.constants import NONE, SELF
+
+from console import env
+from console.embedded import postgres
+from console.logs import logging_config
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+COUNTERMAND_HOME = Path(os.environ.get("COUNTERMAND_HOME") or BASE_DIR / ".countermand")
+
+DEMO = env.flag("COUNTERMAND_DEMO")
+TESTING = env.flag("COUNTERMAND_TEST")
+PRACTICE = DEMO or TESTING  # never a real deployment: embedded defaults are allowed
+DEBUG = False
+
+SECRET_KEY = env.text("SECRET_KEY", "only-for-practice-on-127.0.0.1" if PRACTICE else None)
+ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", ("127.0.0.1", "localhost", "testserver") if PRACTICE else ())
+CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS")
+
+INSTALLED_APPS = [
+    "console",
+    "reconciliation",
+    "ledger",
+    "runs",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "channels",
+    "django_filters",
+    "django_htmx",
+    "template_partials.apps.SimpleAppConfig",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "console.urls"
+ASGI_APPLICATION = "console.asgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en-gb"
+USE_I18N = False
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024  # bytes; docs/operations.md and the API's 413 name the same limit
+
+# The template engine is spelled out because the partials loader must wrap the cached one.
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "OPTIONS": {
+            "builtins": ["template_partials.templatetags.partials"],
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+            "loaders": [
+                (
+                    "template_partials.loader.Loader",
+                    [
+                        (
+                            "django.template.loaders.cached.Loader",
+                            [
+                                "django.template.loaders.filesystem.Loader",
+                                "django.template.loaders.app_directories.Loader",
+                            ],
+                        )
+                    ],
+                )
+            ],
+        },
+    }
+]
+
+# Database -----------------------------------------------------------------------------------------------------------
+
+AS_OWNER = env.flag("COUNTERMAND_AS_OWNER")  # migrations and grants; everything else runs as the app role
+DATABASE_POOL_MAX = env.number("DATABASE_POOL_MAX", 0)  # console.asgi sets it: only the web process keeps a pool
+
+
+def default_database() -> dict[str, Any]:
+    """The app role's database or, for migrations, the owner's. Practice falls back to the embedded PostgreSQL."""
+    name = "DATABASE_OWNER_URL" if AS_OWNER else "DATABASE_URL"
+    embedded = postgres.server("demo" if DEMO else "test", COUNTERMAND_HOME) if PRACTICE else None
+    fallback = (embedded.owner_url() if AS_OWNER else embedded.app_url()) if embedded else None
+    database = env.database(name, fallback)
+    options = database["OPTIONS"]
+    # Both together bring Django's cursor level with bare psycopg: parameters bound by the server, hot SQL prepared.
+    options |= {"server_side_binding": True, "prepare_threshold": 5, "application_name": "countermand"}
+    if not AS_OWNER:
+        # An open writing transaction anywhere holds back the tail of the event table, so a forgotten one is cut.
+        idle_ms = env.number("DATABASE_IDLE_IN_TRANSACTION_MS", 2000)
+        options["options"] = f"{options.get('options', '')} -c idle_in_transaction_session_timeout={idle_ms}".strip()
+    if DATABASE_POOL_MAX and not AS_OWNER:
+        options["pool"] = {"min_size": 2, "max_size": DATABASE_POOL_MAX, "timeout": 10}
+    return database | {"ATOMIC_REQUESTS": False, "CONN_MAX_AGE": 0 if "pool" in options else 600, "CONN_HEALTH_CHECKS": True}
+
+
+DATABASES = {"default": default_database()}
+
+# Shared by all web processes, so that the log-in's rate limits count across them.
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "console_cache"}}
+
+# People -------------------------------------------------------------------------------------------------------------
+
+AUTHENTICATION_BACKENDS = [
+    "django.contrib.auth.backends.ModelBackend",
+    "allauth.account.auth_backends.AuthenticationBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "/runs/"
+ACCOUNT_ADAPTER = "console.people.ClosedSignup"
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_LOGOUT_REDIRECT_URL = "/accounts/login/"
+SOCIALACCOUNT_ADAPTER = "console.people.DirectorySignup"
+SOCIALACCOUNT_ONLY = False
+# OIDC: {"server_url": …, "client_id": …, "secret": …, "name": …, "provider_id": …}; empty means passwords only.
+OIDC = env.json_object("COUNTERMAND_OIDC")
+SOCIALACCOUNT_PROVIDERS = {
+    "openid_connect": {
+        "OAUTH_PKCE_ENABLED": True,
+        "APPS": [
+            {
+                "provider_id": OIDC.get("provider_id", "sso"),
+                "name": OIDC.get("name", "Single sign-on"),
+                "client_id": OIDC["client_id"],
+                "secret": OIDC["secret"],
+                "settings": {"server_url": OIDC["server_url"]},
+            }
+        ]
+        if OIDC
+        else [],
+    }
+}
+
+# Browser ------------------------------------------------------------------------------------------------------------
+
+SECURE_COOKIES = env.flag("SECURE_COOKIES", default=not PRACTICE)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_COOKIES
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 12 * 3600  # seconds: a working day
+SECURE_HSTS_SECONDS = env.number("SECURE_HSTS_SECONDS", 0)
+SECURE_SSL_REDIRECT = env.flag("SECURE_SSL_REDIRECT")
+if env.flag("BEHIND_TLS_PROXY"):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "connect-src": [SELF],
+        "font-src": [SELF],
+        "base-uri": [NONE],
+        "form-action": [SELF, *env.words("FORM_ACTION_ORIGINS")],  # the OIDC provider's origin
+        "frame-ancestors": [NONE],
+    }
+}
+
+STATIC_URL = "/static/"
+STATIC_ROOT = Path(os.environ.get("STATIC_ROOT") or BASE_DIR / "staticfiles")
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = PRACTICE  # a demo needs no collectstatic
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if PRACTICE
+        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    },
+}
+
+# API ----------------------------------------------------------------------------------------------------------------
+
+REST_FRAMEWORK = {
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "console.auth.BearerAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Countermand",
+    "DESCRIPTION": "Stop an agent run, and know what it did.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+}
+
+# What leaves the building: {"supplier": {"kind": "supplier", "url": …, "webhook_secrets": […]}, …}
+PROVIDERS: dict[str, dict[str, Any]] = env.json_object("COUNTERMAND_PROVIDERS")
+
+# Hints: Celery and Channels carry nothing that is not also in the database ---------------------------------------------
+
+CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+
+BROKER_FOLDER = COUNTERMAND_HOME / ("broker" if not TESTING else "broker-test")
+CELERY_BROKER_URL = env.text("CELERY_BROKER_URL", "filesystem://" if PRACTICE else None)
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = {}
+if CELERY_BROKER_URL.startswith("filesystem:"):
+    BROKER_FOLDER = Path(os.environ.get("COUNTERMAND_BROKER_FOLDER") or BROKER_FOLDER)
+    for folder in ("queue", "control"):
+        (BROKER_FOLDER / folder).mkdir(parents=True, exist_ok=True)
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "data_folder_in": str(BROKER_FOLDER / "queue"),
+        "data_folder_out": str(BROKER_FOLDER / "queue"),
+        "control_folder": str(BROKER_FOLDER / "control"),
+        "polling_interval": 0.05,  # seconds
+    }
+CELERY_TASK_SERIALIZER = CELERY_RESULT_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_PUBLISH_RETRY = False  # a hint that cannot be sent is dropped: the sweepers find the work
+CELERY_TIMEZONE = "UTC"
+
+LOGGING = logging_config(env.text("LOG_LEVEL", "INFO"), readable=env.flag("LOG_READABLE", default=PRACTICE))
