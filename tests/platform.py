@@ -1,0 +1,71 @@
+"""What the suite stands on, loaded before Django's settings (`-p tests.platform`): which PostgreSQL it uses and under
+what name. The database is this run's own, so two runs in one checkout do not meet; it never touches another one.
+
+Without DATABASE_OWNER_URL it is the embedded PostgreSQL. With it (`make test-services`) it is that server."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import psutil
+import psycopg
+from psycopg import sql
+
+from console.embedded import postgres
+
+HOME = Path(os.environ.get("COUNTERMAND_HOME") or Path(__file__).resolve().parent.parent / ".countermand")
+PREFIX = "countermand_test_"
+NAME = f"{PREFIX}{os.getpid()}"
+EXTERNAL_URL = os.environ.get("DATABASE_OWNER_URL")
+EMBEDDED = None if EXTERNAL_URL else postgres.server("test", HOME)
+
+
+def named(url: str, database: str) -> str:
+    return urlunsplit(urlsplit(url)._replace(path=f"/{database}"))
+
+
+if EMBEDDED:
+    MAINTENANCE_URL = EMBEDDED.owner_url("postgres")
+    OWNER_URL, APP_URL = EMBEDDED.owner_url(NAME), EMBEDDED.app_url(NAME)
+else:
+    if not os.environ.get("DATABASE_URL"):
+        raise SystemExit("DATABASE_OWNER_URL is set: set DATABASE_URL too, with the role that the application uses.")
+    MAINTENANCE_URL = os.environ["DATABASE_OWNER_URL"]
+    OWNER_URL = named(MAINTENANCE_URL, NAME)
+    APP_URL = named(os.environ["DATABASE_URL"], NAME)
+
+# Subprocesses that a test starts find the same database the same way.
+os.environ.update(COUNTERMAND_TEST="1", DATABASE_URL=APP_URL, DATABASE_OWNER_URL=OWNER_URL)
+os.environ.setdefault("COUNTERMAND_BROKER_FOLDER", str(HOME / f"broker-{NAME}"))
+
+
+@contextlib.contextmanager
+def database() -> Iterator[None]:
+    """An empty database of this run's own, gone afterwards."""
+    with postgres.running(EMBEDDED) if EMBEDDED else contextlib.nullcontext():
+        with psycopg.connect(MAINTENANCE_URL, autocommit=True) as connection:
+            _ensure_app_role(connection)
+            for (name,) in connection.execute(
+                "SELECT datname FROM pg_database WHERE datname LIKE %s", [f"{PREFIX}%"]
+            ).fetchall():
+                pid = name.removeprefix(PREFIX)
+                if name == NAME or not (pid.isdigit() and psutil.pid_exists(int(pid))):
+                    _drop(connection, name)  # left by a run that was killed
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(NAME)))
+        try:
+            yield
+        finally:
+            with psycopg.connect(MAINTENANCE_URL, autocommit=True) as connection:
+                _drop(connection, NAME)
+
+
+def _drop(connection: psycopg.Connection[tuple[object, ...]], name: str) -> None:
+    connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _ensure_app_role(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    role = urlsplit(APP_URL).username or postgres.APP
+    if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone():
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
