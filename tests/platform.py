@@ -4,6 +4,7 @@ what name. The database is this run's own, so two runs in one checkout do not me
 Without DATABASE_OWNER_URL it is the embedded PostgreSQL. With it (`make test-services`) it is that server."""
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,7 @@ else:
 
 # Subprocesses that a test starts find the same database the same way.
 os.environ.update(COUNTERMAND_TEST="1", DATABASE_URL=APP_URL, DATABASE_OWNER_URL=OWNER_URL)
+os.environ.setdefault("COUNTERMAND_PROVIDERS", json.dumps({"supplier": {"kind": "supplier", "url": "http://127.0.0.1:9"}}))
 os.environ.setdefault("COUNTERMAND_BROKER_FOLDER", str(HOME / f"broker-{NAME}"))
 
 

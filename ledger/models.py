@@ -1,0 +1,226 @@
+"""The tables of everything that leaves the building: effects, attempts, evidence, accounts, and who relied on whose outcome."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+from django.db.models import F, Q
+
+from ledger import states
+from runs.ids import new_id, new_ref
+from runs.models import ClockTimestamp, ReadOnlyUpdates, Run
+
+
+def effect_ref() -> str:
+    return new_ref("E")
+
+
+class Effect(ReadOnlyUpdates):
+    """One outside effect. `operation_id` is ours and stable over retries and workers; `business_ref` is meaningful at the provider."""
+
+    operation_id = models.UUIDField(primary_key=True)
+    ref = models.CharField(max_length=12, unique=True, default=effect_ref)
+    run = models.ForeignKey(Run, models.PROTECT, related_name="effects")
+    step_key = models.CharField(max_length=200)
+    ordinal = models.IntegerField(default=0)
+    role = models.CharField(max_length=20, choices=[(r, r) for r in states.ROLES], default=states.WORK)
+
+    provider = models.CharField(max_length=60)
+    action = models.CharField(max_length=100)
+    business_ref = models.CharField(max_length=200)
+    occurrence = models.IntegerField(default=1)
+    holds_action = models.BooleanField(default=True)
+    amount = models.BigIntegerField(null=True, help_text="Minor units of `currency`.")
+    currency = models.CharField(max_length=3, blank=True, default="")
+    request = models.JSONField()
+    request_digest = models.CharField(max_length=64)
+
+    state = models.CharField(max_length=20, choices=[(s, s) for s in states.STATES], default=states.DECLARED)
+    version = models.IntegerField(default=1)
+    unknowable = models.BooleanField(default=False)
+    doubted = models.BooleanField(default=False)
+    release = models.CharField(max_length=10, blank=True, default="", help_text="After absent: '' | asked | released | left.")
+    withheld_why = models.CharField(max_length=20, blank=True, default="")
+    landed_amount = models.BigIntegerField(null=True)
+    landed_currency = models.CharField(max_length=3, blank=True, default="")
+    external_id = models.CharField(max_length=200, blank=True, default="")
+    how_we_know = models.CharField(max_length=10, blank=True, default="")
+    known_by = models.CharField(max_length=200, blank=True, default="")
+    known_position = models.BigIntegerField(null=True, help_text="The run's seq at which the present outcome was recorded.")
+    known_at = models.DateTimeField(null=True)
+    provider_time = models.DateTimeField(null=True)
+    provider_message = models.CharField(max_length=500, blank=True, default="")
+
+    created_at = models.DateTimeField(db_default=ClockTimestamp())
+    sent_at = models.DateTimeField(null=True)
+    answer_by = models.DateTimeField(null=True, help_text="Of the latest attempt.")
+    unknown_since = models.DateTimeField(null=True)
+    final_by = models.DateTimeField(null=True)
+    person_after = models.DateTimeField(null=True)
+    looks = models.IntegerField(default=0)
+    next_look_at = models.DateTimeField(null=True)
+    look_token = models.UUIDField(null=True)
+    look_until = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["provider", "action", "business_ref", "occurrence"],
+                condition=Q(holds_action=True),
+                name="effect_action_held_once",
+            ),
+            models.UniqueConstraint(fields=["run", "step_key", "ordinal"], name="effect_step_ordinal_once"),
+            models.CheckConstraint(name="effect_amount_not_negative", condition=Q(amount__isnull=True) | Q(amount__gte=0)),
+            models.CheckConstraint(name="effect_sending_holds", condition=~Q(state__in=["declared", "sending"]) | Q(holds_action=True)),
+        ]
+        indexes = [
+            models.Index(fields=["next_look_at"], condition=Q(next_look_at__isnull=False), name="effect_next_look"),
+            models.Index(fields=["person_after"], condition=Q(state__in=["unknown", "pending"]), name="effect_ceiling"),
+            models.Index(fields=["state", "operation_id"], condition=~Q(state__in=["landed", "refused"]), name="effect_unsettled"),
+            models.Index(fields=["answer_by"], condition=Q(state="sending"), name="effect_answer_by"),
+            models.Index(fields=["business_ref"], name="effect_business_ref", opclasses=["varchar_pattern_ops"]),
+            models.Index(fields=["external_id"], condition=~Q(external_id=""), name="effect_external_id"),
+        ]
+
+    def __str__(self) -> str:
+        return self.ref
+
+    @property
+    def provider_reference(self) -> str:
+        """What the provider is given as our reference: the business reference, with `#2` and so on for later occurrences."""
+        return self.business_ref if self.occurrence == 1 else f"{self.business_ref}#{self.occurrence}"
+
+    @property
+    def idempotency_key(self) -> str:
+        return str(self.operation_id)
+
+    @property
+    def action_key(self) -> dict[str, Any]:
+        return {
+            "provider": self.provider,
+            "action": self.action,
+            "business_ref": self.business_ref,
+            "occurrence": self.occurrence,
+        }
+
+
+class Attempt(models.Model):
+    """One time an effect's bytes may have left. `stopped_at` says since when its sender is known not to act any more, and `stopped_how` how."""
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    effect = models.ForeignKey(Effect, models.PROTECT, related_name="attempts")
+    run = models.ForeignKey(Run, models.PROTECT, related_name="+")
+    number = models.IntegerField()
+    epoch = models.IntegerField()
+    holder = models.CharField(max_length=200, blank=True, default="")
+    nonce = models.CharField(max_length=64)
+    state = models.CharField(max_length=20, choices=[(s, s) for s in states.ATTEMPT_STATES], default=states.SENDING)
+    position = models.BigIntegerField(help_text="The run's seq of its durable sending.")
+    sent_at = models.DateTimeField(db_default=ClockTimestamp())
+    send_by = models.DateTimeField()
+    answer_by = models.DateTimeField()
+    reported_at = models.DateTimeField(null=True)
+    stopped_at = models.DateTimeField(null=True)
+    stopped_how = models.CharField(max_length=12, blank=True, default="")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["effect", "number"], name="attempt_number_once"),
+            models.UniqueConstraint(fields=["effect"], condition=Q(state="sending"), name="attempt_one_sending"),
+        ]
+        indexes = [
+            models.Index(fields=["run", "epoch"], condition=Q(stopped_at__isnull=True), name="attempt_sender_alive"),
+            models.Index(fields=["answer_by"], condition=Q(state="sending"), name="attempt_answer_by"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.effect_id}/{self.number}"
+
+
+class Evidence(ReadOnlyUpdates):
+    """One observation of what happened. Append-only: it survives a failed request, a wrong guess and a change of mind."""
+
+    append_only = True
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    effect = models.ForeignKey(Effect, models.PROTECT, related_name="evidence")
+    attempt = models.IntegerField(null=True)
+    source = models.CharField(max_length=12, choices=[(s, s) for s in states.SOURCES])
+    verdict = models.CharField(max_length=20)
+    used_as = models.CharField(max_length=20, default="applied")
+    external_id = models.CharField(max_length=200, blank=True, default="")
+    amount = models.BigIntegerField(null=True)
+    currency = models.CharField(max_length=3, blank=True, default="")
+    reference = models.CharField(max_length=200, blank=True, default="")
+    provider_time = models.DateTimeField(null=True)
+    began_at = models.DateTimeField(null=True, help_text="When the look began.")
+    effect_version = models.IntegerField(null=True, help_text="The effect's version when the look began and ended.")
+    at = models.DateTimeField(db_default=ClockTimestamp())
+    http_status = models.IntegerField(null=True)
+    body = models.TextField(blank=True, default="", help_text="Redacted excerpt.")
+    body_sha256 = models.CharField(max_length=64, blank=True, default="")
+    request_id = models.CharField(max_length=200, blank=True, default="")
+    signature = models.CharField(max_length=20, blank=True, default="")
+    actor_type = models.CharField(max_length=10)
+    actor_id = models.CharField(max_length=100)
+    actor_name = models.CharField(max_length=200)
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        indexes = [models.Index(fields=["effect", "at"], name="evidence_by_effect")]
+        verbose_name_plural = "evidence"
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.verdict}"
+
+
+class Reliance(ReadOnlyUpdates):
+    """A run that used the stored outcome of another run's effect (`if_exists: reuse`): listed in its account, not counted."""
+
+    append_only = True
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    run = models.ForeignKey(Run, models.PROTECT, related_name="relied_on")
+    effect = models.ForeignKey(Effect, models.PROTECT, related_name="relied_on_by")
+    step_key = models.CharField(max_length=200)
+    ordinal = models.IntegerField(default=0)
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "step_key", "ordinal"], name="reliance_once")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} on {self.effect_id}"
+
+
+class Account(ReadOnlyUpdates):
+    """What a run closed with. Re-issued as the next version when something settles later, never edited; the database checks the sum."""
+
+    append_only = True
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    run = models.ForeignKey(Run, models.PROTECT, related_name="accounts")
+    version = models.IntegerField()
+    issued_at = models.DateTimeField(db_default=ClockTimestamp())
+    final = models.BooleanField()
+    effects_total = models.IntegerField()
+    stopped = models.IntegerField()
+    landed = models.IntegerField()
+    undone = models.IntegerField()
+    cleaned_up = models.IntegerField()
+    did_not_happen = models.IntegerField()
+    unknown = models.IntegerField()
+    body = models.JSONField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "version"], name="account_version_once"),
+            models.CheckConstraint(
+                name="account_adds_up",
+                condition=Q(effects_total=F("stopped") + F("landed") + F("undone") + F("cleaned_up") + F("did_not_happen") + F("unknown")),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} v{self.version}"

@@ -1,0 +1,63 @@
+"""Who acts. An actor is a plain value that the doors make from a session, a token or the system, and that domain functions judge.
+
+A person's scopes come from their groups, a machine's from its credential; the default is deny.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from runs.errors import NotAllowed
+
+RUN_WORK = "run:work"
+RUN_READ = "run:read"
+RUN_CANCEL = "run:cancel"
+RUN_TERMINATE = "run:terminate"
+CASE_READ = "case:read"
+CASE_SETTLE = "case:settle"
+APPROVAL_DECIDE = "approval:decide"
+OCCURRENCE_OPEN = "occurrence:open"
+DEMO_START = "demo:start"
+
+MACHINE_SCOPES = frozenset({RUN_WORK, RUN_READ, RUN_CANCEL, CASE_READ})
+ANY_AGENT = "*"
+
+
+@dataclass(frozen=True)
+class Actor:
+    """`type` is person, machine or system; `id` is stable, `name` is as it was; `agents` are the agents a machine may work for (`*` for any)."""
+
+    type: str
+    id: str
+    name: str
+    channel: str = ""
+    scopes: frozenset[str] = field(default_factory=frozenset)
+    agents: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def is_person(self) -> bool:
+        return self.type == "person"
+
+    def may(self, scope: str, agent: str | None = None) -> bool:
+        """Whether this actor has the scope and, for a machine, may act for `agent`."""
+        if self.type == "system":
+            return True
+        if scope not in self.scopes:
+            return False
+        if self.type == "machine" and scope not in MACHINE_SCOPES:
+            return False
+        return agent is None or self.type != "machine" or ANY_AGENT in self.agents or agent in self.agents
+
+    def require(self, scope: str, agent: str | None = None, what: str = "do this") -> None:
+        """Raise `NotAllowed` unless `may`."""
+        if not self.may(scope, agent):
+            raise NotAllowed(f"{self.name} may not {what}: it needs {scope}.", needs=scope)
+
+    def through(self, channel: str) -> Actor:
+        """The same actor, acting through another channel (`web`, `api`, `worker`, `bulk`)."""
+        return replace(self, channel=channel)
+
+
+def system(name: str) -> Actor:
+    """The control plane itself, in one of its offices (`deadline`, `reconciler`, `sweep`)."""
+    return Actor(type="system", id=name, name=name, channel="system")

@@ -1,0 +1,284 @@
+"""Cancel and terminate: a durable request with an ordering point. One transaction locks the tree, moves it, withholds, and writes the receipt.
+
+Cancelling is not undoing: what had left is listed in the receipt, exactly, and followed to its end elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from django.db import OperationalError, connection, transaction
+from psycopg import errors as pg
+
+from runs import actors, closing, epochs, hints, preview, states, transition
+from runs.actors import Actor
+from runs.book import book
+from runs.client_keys import lock_client_key
+from runs.errors import Busy, Invalid, NotAllowed, NotFound, PlanChanged
+from runs.models import CancelRequest, ClientKey, Run
+
+CANCEL = "cancel"
+TERMINATE = "terminate"
+ACCEPTED = "accepted"
+REPEAT = "repeat"
+ALREADY_CLOSED = "already_closed"
+
+LOCK_WAIT_S = 5.0
+STORED_FOR = timedelta(hours=24)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a cancel answers: `kind` is accepted, repeat or already_closed; `request` is the act that counts (the first one on a repeat)."""
+
+    kind: str
+    run: Run
+    request: CancelRequest
+
+
+def request_cancel(
+    actor: Actor,
+    run_id: uuid.UUID,
+    mode: str = CANCEL,
+    reason: str = "",
+    seen: int | None = None,
+    plan_digest: str | None = None,
+) -> Answer:
+    """Cancel (or terminate) a run and everything below it.
+
+    Raises `NotAllowed`, `NotFound`, `Busy` (nothing was recorded) and, for terminate only, `PlanChanged` when the preview is stale.
+    A commit that raised is unknown: ask again; the same answer comes back as a repeat.
+    """
+    run = Run.objects.filter(pk=run_id).first()
+    if run is None:
+        raise NotFound(f"No run with id {run_id}.")
+    _check(actor, run, mode, reason, plan_digest)
+    return _patiently(lambda: _request(actor, run_id, mode, reason, seen, plan_digest), run)
+
+
+def _check(actor: Actor, run: Run, mode: str, reason: str, plan_digest: str | None) -> None:
+    if mode not in (CANCEL, TERMINATE):
+        raise Invalid("mode must be cancel or terminate.", field="mode")
+    actor.require(actors.RUN_CANCEL, run.agent, f"cancel runs of {run.agent}")
+    if mode == TERMINATE:
+        if not actor.is_person:
+            raise NotAllowed("Only a person may terminate a run.", needs=actors.RUN_TERMINATE)
+        actor.require(actors.RUN_TERMINATE, None, "terminate runs")
+        if not reason.strip():
+            raise Invalid("Terminating needs a reason.", field="reason")
+        if not plan_digest:
+            raise Invalid("Terminating needs the plan_digest of the preview you saw.", field="plan_digest")
+
+
+def _patiently(work: Callable[[], T], run: Run) -> T:
+    """Run `work` in a durable transaction, waiting for locks up to 5 s in all; then `Busy`, with nothing recorded."""
+    until = time.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            with transaction.atomic(durable=True):
+                with connection.cursor() as cursor:
+                    cursor.execute("SET LOCAL lock_timeout = '1s'")
+                return work()
+        except OperationalError as error:
+            if not isinstance(error.__cause__, pg.LockNotAvailable | pg.DeadlockDetected):
+                raise
+            if time.monotonic() >= until:
+                raise Busy(
+                    f"Not recorded: {run.ref} is locked by another transaction. Nothing was stopped. Try again.",
+                    run=run.ref,
+                ) from error
+
+
+def _request(actor: Actor, run_id: uuid.UUID, mode: str, reason: str, seen: int | None, plan_digest: str | None) -> Answer:
+    levels = lock_tree(transition.lock(run_id))
+    run = levels[0][0]
+    first = accepted(run, mode)
+    if first is not None or (mode == TERMINATE and run.is_closed):
+        return _repeat_or_closed(actor, run, mode, reason, seen, first)
+    if run.is_closed or run.state == states.FAILING and mode == CANCEL:
+        return _repeat_or_closed(actor, run, mode, reason, seen, None)
+    if mode == TERMINATE and preview.plan_digest([row for level in levels for row in level]) != plan_digest:
+        raise PlanChanged("Something changed while you were reading. Check again, then terminate.", preview=preview.of_tree(levels))
+    request = _apply(actor, levels, mode, reason, seen)
+    return Answer(ACCEPTED, run, request)
+
+
+def accepted(run: Run, mode: str) -> CancelRequest | None:
+    """The request that already covers this one: a cancel is covered by any earlier request, a terminate only by a terminate."""
+    requests = CancelRequest.objects.filter(run=run, answer=ACCEPTED).order_by("position")
+    return (requests.filter(mode=TERMINATE) if mode == TERMINATE and not run.is_closed else requests).first()
+
+
+def _repeat_or_closed(actor: Actor, run: Run, mode: str, reason: str, seen: int | None, first: CancelRequest | None) -> Answer:
+    kind = REPEAT if first is not None else ALREADY_CLOSED
+    event = "cancel.repeated" if first is not None else "cancel.too_late"
+    position = transition.record(run, event, actor, data={"mode": mode, "reason": reason})
+    made = _write(actor, run, None, mode, kind, reason, seen, position)
+    return Answer(kind, run, first or made)
+
+
+def lock_tree(root: Run) -> list[list[Run]]:
+    """The locked run and all its descendants, level by level, a new statement per level (closed rows too: their children may be open)."""
+    levels = [[root]]
+    while below := transition.lock_children(levels[-1]):
+        levels.append(below)
+    return levels
+
+
+def _apply(actor: Actor, levels: list[list[Run]], mode: str, reason: str, seen: int | None) -> CancelRequest:
+    runs = [run for level in levels for run in level]
+    receipts: dict[uuid.UUID, dict[str, Any]] = {}
+    positions = {run.pk: _order(actor, run, mode, reason) for run in runs}
+    holdings = book().holdings(runs)
+    for run in runs:
+        withheld = book().withhold(run, mode, actor) if not run.is_closed else []
+        receipts[run.pk] = preview.receipt(run, positions[run.pk], mode, holdings[run.pk], withheld, seen if run is runs[0] else None)
+        book().leave_unasked(run, actor)
+    for level in reversed(levels):
+        for run in level:
+            if run.parent_id in receipts:
+                receipts[run.parent_id]["children"].insert(0, receipts[run.pk])
+    requests: dict[uuid.UUID, CancelRequest] = {}
+    for run in runs:
+        requests[run.pk] = _write(
+            actor,
+            run,
+            requests.get(run.parent_id) if run.parent_id else None,
+            mode,
+            _kind(run, positions[run.pk]),
+            reason,
+            seen if run is runs[0] else None,
+            positions[run.pk] or run.version,
+            receipts[run.pk],
+        )
+    for level in reversed(levels):
+        for run in level:
+            _after(actor, run, mode)
+    hints.nudge("run.cancelled")
+    return requests[runs[0].pk]
+
+
+def _kind(run: Run, position: int | None) -> str:
+    if position is not None:
+        return ACCEPTED
+    return ALREADY_CLOSED if run.cancel_position is None else REPEAT
+
+
+def _order(actor: Actor, run: Run, mode: str, reason: str) -> int | None:
+    """Give the run its cancel position and move it; None for a run that this request does not move."""
+    if run.is_closed or (run.cancel_position is not None and mode == CANCEL):
+        return None
+    run.asked_at = run.asked_at or transition.clock()
+    run.cancel_mode = mode
+    if run.state in (states.SCHEDULED, states.RUNNING, *states.WAITING):
+        run.state = states.CANCELLING
+    run.waits_for = None
+    run.wake_at = None
+    run.cancel_position = run.cancel_position or run.version + 1
+    return transition.record(run, f"{mode}.accepted", actor, data={"reason": reason})
+
+
+def _after(actor: Actor, run: Run, mode: str) -> None:
+    if run.is_closed:
+        return
+    if mode == TERMINATE:
+        closing.close(run, states.TERMINATED, actor, lease_ended="terminated")
+    else:
+        closing.advance(run, actor)
+
+
+def _write(
+    actor: Actor,
+    run: Run,
+    caused_by: CancelRequest | None,
+    mode: str,
+    answer: str,
+    reason: str,
+    seen: int | None,
+    position: int,
+    receipt: dict[str, Any] | None = None,
+) -> CancelRequest:
+    request = CancelRequest(
+        run=run,
+        caused_by=caused_by,
+        mode=mode,
+        answer=answer,
+        actor_type=actor.type,
+        actor_id=actor.id,
+        actor_name=actor.name,
+        channel=actor.channel,
+        reason=reason,
+        version_seen=seen,
+        position=position,
+        at=transition.clock(),
+        receipt=receipt,
+    )
+    request.save()
+    return request
+
+
+def heard(actor: Actor, run_id: uuid.UUID, token: str) -> Run:
+    """A worker acknowledges the cancel: a fact, under any lease the run ever gave. The first one sets *heard*."""
+    with transaction.atomic(durable=True):
+        run = transition.lock(run_id)
+        actor.require(actors.RUN_WORK, run.agent)
+        lease = epochs.lease_of(run, token)
+        if run.cancel_position is not None and run.heard_at is None:
+            run.heard_at = transition.clock()
+            transition.record(run, "cancel.heard", actor, subject=lease.holder)
+        return run
+
+
+def cancel_by_key(actor: Actor, agent: str, client_key: str, reason: str = "") -> Answer | ClientKey:
+    """Cancel the run of (agent, client_key). If it does not exist yet, the cancel is stored for 24 h and applies before its first step."""
+    actor.require(actors.RUN_CANCEL, agent, f"cancel runs of {agent}")
+    with transaction.atomic(durable=True):
+        key = lock_client_key(agent, client_key)
+        if key.run_id is None:
+            now = transition.clock()
+            key.cancel_reason = reason
+            key.cancel_actor = {"type": actor.type, "id": actor.id, "name": actor.name, "channel": actor.channel}
+            key.cancel_asked_at, key.cancel_expires_at = now, now + STORED_FOR
+            key.save()
+            return key
+        run_id = key.run_id
+    return request_cancel(actor, run_id, reason=reason)
+
+
+def stored_cancel(key: ClientKey | None) -> Actor | None:
+    """Who asked to cancel this key before its run existed, if that has not expired."""
+    if key is None or key.cancel_actor is None or key.cancel_expires_at is None or key.cancel_expires_at <= transition.clock():
+        return None
+    return Actor(**key.cancel_actor)
+
+
+def apply_stored(run: Run, asked_by: Actor, key: ClientKey | None) -> None:
+    """Apply a stored cancel to the run that has just been created (locked, nothing started)."""
+    _apply(asked_by, [[run]], CANCEL, key.cancel_reason if key else "", None)
+
+
+def cancel_past_deadline(limit: int = 100) -> int:
+    """Cancel every open run whose deadline has passed, by the same path as a person's cancel; returns how many."""
+    now = transition.clock()
+    due = Run.objects.filter(deadline_at__lte=now, closed_at__isnull=True, cancel_position__isnull=True)
+    ids = list(due.exclude(state=states.FAILING).values_list("pk", flat=True)[:limit])
+    for run_id in ids:
+        request_cancel(actors.system("deadline"), run_id, reason="Its deadline passed.")
+    return len(ids)
+
+
+def advance_due(limit: int = 200) -> int:
+    """Close every stopping run that has become quiet (and whose children are closed); returns how many were looked at."""
+    ids = list(Run.objects.filter(state__in=states.STOPPING, lease_token__isnull=True).values_list("pk", flat=True)[:limit])
+    for run_id in ids:
+        with transaction.atomic(durable=True):
+            for run in transition.take(1, pk=run_id, state__in=states.STOPPING):
+                closing.advance(run, actors.system("sweep"))
+    return len(ids)

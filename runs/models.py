@@ -1,0 +1,325 @@
+"""The tables of a run's life. Rows change only through `runs/transition.py` (and the hot paths it names); history tables never change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+from django.db.models import Q
+
+from runs import states
+from runs.ids import new_id, new_ref
+
+
+class Xid8Field(models.BigIntegerField):
+    """PostgreSQL's 64-bit transaction id (`xid8`), read as int."""
+
+    def db_type(self, connection: Any) -> str:
+        return "xid8"
+
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
+        return None if value is None else str(value)
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> int | None:
+        return None if value is None else int(value)
+
+
+class CurrentTransaction(models.Func):
+    """`pg_current_xact_id()`: the transaction that writes the row."""
+
+    function = "pg_current_xact_id"
+    arity = 0
+    output_field = Xid8Field()
+
+
+class ClockTimestamp(models.Func):
+    """`clock_timestamp()`: the database's clock now, not at the start of the transaction."""
+
+    function = "clock_timestamp"
+    arity = 0
+    output_field = models.DateTimeField()
+
+
+def run_ref() -> str:
+    return new_ref("R")
+
+
+class ReadOnlyUpdates(models.Model):
+    """A row that is inserted once; `save()` on an existing row is refused, so that every change goes through its one door."""
+
+    class Meta:
+        abstract = True
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if not self._state.adding:
+            raise TypeError(f"{type(self).__name__} rows change through their own verbs, never by save()")
+        super().save(*args, **{**kwargs, "force_insert": True})
+
+    def delete(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"{type(self).__name__} rows are never deleted")
+
+
+class Run(ReadOnlyUpdates):
+    """One execution of an agent. `version` is the seq of its last event; counters speak of effects that this app does not know."""
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    ref = models.CharField(max_length=12, unique=True, default=run_ref)
+    agent = models.CharField(max_length=100)
+    title = models.CharField(max_length=300)
+    business_ref = models.CharField(max_length=200, blank=True, default="")
+    client_key = models.CharField(max_length=200, blank=True, default="")
+    content_digest = models.CharField(max_length=64)
+    input = models.JSONField(default=dict)
+    labels = models.JSONField(default=dict)
+    plan = models.JSONField(default=list, help_text="Step keys known beforehand.")
+    owner = models.CharField(max_length=100, help_text="The credential or person that created it.")
+    owner_name = models.CharField(max_length=200, default="")
+    runtime = models.CharField(max_length=40, blank=True, default="")
+    runtime_ref = models.CharField(max_length=200, blank=True, default="")
+
+    parent = models.ForeignKey("self", models.PROTECT, null=True, related_name="children")
+    root = models.ForeignKey("self", models.PROTECT, null=True, related_name="+")
+    depth = models.IntegerField(default=0)
+
+    state = models.CharField(max_length=20, choices=[(s, s) for s in states.STATES], default=states.SCHEDULED)
+    version = models.BigIntegerField(default=0)
+    waits_for = models.JSONField(null=True)
+    wake_at = models.DateTimeField(null=True)
+
+    lease_token = models.CharField(max_length=64, null=True)  # noqa: DJ001 - null says "no lease", and the index skips it
+    lease_holder = models.CharField(max_length=200, null=True)  # noqa: DJ001
+    lease_epoch = models.IntegerField(default=0)
+    lease_expires_at = models.DateTimeField(null=True)
+    lease_ttl_s = models.FloatField(default=30)
+    heartbeat_at = models.DateTimeField(null=True)
+
+    in_flight = models.IntegerField(default=0)
+    in_doubt = models.IntegerField(default=0)
+    unknowable = models.IntegerField(default=0)
+    needs_person = models.IntegerField(default=0)
+    landed = models.IntegerField(default=0)
+    effects_total = models.IntegerField(default=0)
+    doubted = models.IntegerField(default=0)
+    children_open = models.IntegerField(default=0)
+    children_unsettled = models.IntegerField(default=0)
+    refused_after_cancel = models.IntegerField(default=0)
+
+    settlement = models.GeneratedField(expression=states.settlement_case(), output_field=models.CharField(max_length=20), db_persist=True)
+    status = models.GeneratedField(expression=states.status_case(), output_field=models.CharField(max_length=40), db_persist=True)
+
+    cancel_position = models.BigIntegerField(null=True)
+    cancel_mode = models.CharField(max_length=10, blank=True, default="")
+    created_at = models.DateTimeField(db_default=ClockTimestamp())
+    started_at = models.DateTimeField(null=True)
+    asked_at = models.DateTimeField(null=True)
+    heard_at = models.DateTimeField(null=True)
+    quiet_at = models.DateTimeField(null=True)
+    quiet_basis = models.CharField(max_length=10, blank=True, default="")
+    settled_at = models.DateTimeField(null=True)
+    closed_at = models.DateTimeField(null=True)
+    changed_at = models.DateTimeField(db_default=ClockTimestamp())
+    deadline_at = models.DateTimeField(null=True)
+    result = models.JSONField(null=True)
+    error = models.TextField(blank=True, default="")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="run_closed_has_closed_at",
+                condition=Q(state__in=sorted(states.CLOSED), closed_at__isnull=False)
+                | (~Q(state__in=sorted(states.CLOSED)) & Q(closed_at__isnull=True)),
+            ),
+            models.CheckConstraint(name="run_closed_nothing_in_flight", condition=~Q(state__in=sorted(states.CLOSED)) | Q(in_flight=0)),
+            models.CheckConstraint(
+                name="run_lease_whole",
+                condition=Q(lease_holder__isnull=True, lease_expires_at__isnull=True, lease_token__isnull=True)
+                | Q(lease_holder__isnull=False, lease_expires_at__isnull=False, lease_token__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="run_lease_where_due",
+                condition=Q(state=states.RUNNING, lease_token__isnull=False)
+                | Q(state__in=[states.CANCELLING, states.FAILING])
+                | (~Q(state__in=sorted(states.LEASED)) & Q(lease_token__isnull=True)),
+            ),
+            models.CheckConstraint(
+                name="run_cancel_has_position",
+                condition=~Q(state__in=[states.CANCELLING, states.CANCELLED, states.TERMINATED]) | Q(cancel_position__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="run_counters_not_negative",
+                condition=Q(
+                    in_flight__gte=0,
+                    in_doubt__gte=0,
+                    unknowable__gte=0,
+                    needs_person__gte=0,
+                    landed__gte=0,
+                    effects_total__gte=0,
+                    doubted__gte=0,
+                    children_open__gte=0,
+                    children_unsettled__gte=0,
+                ),
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["agent", "created_at"], condition=Q(state=states.SCHEDULED), name="run_claimable"),
+            models.Index(fields=["lease_expires_at"], condition=Q(lease_expires_at__isnull=False), name="run_lease_expiry"),
+            models.Index(
+                fields=["deadline_at"],
+                condition=Q(deadline_at__isnull=False, closed_at__isnull=True),
+                name="run_deadline",
+            ),
+            models.Index(fields=["state"], condition=Q(closed_at__isnull=True), name="run_open_state"),
+            models.Index(fields=["id"], condition=Q(waits_for__isnull=False), name="run_waiting"),
+            models.Index(fields=["-created_at", "-id"], name="run_newest"),
+            models.Index(fields=["status", "-created_at", "-id"], name="run_status_newest"),
+            models.Index(fields=["agent", "-created_at", "-id"], name="run_agent_newest"),
+            models.Index(fields=["business_ref"], name="run_business_ref", opclasses=["varchar_pattern_ops"]),
+            models.Index(fields=["parent", "id"], name="run_children"),
+        ]
+
+    def __str__(self) -> str:
+        return self.ref
+
+    @property
+    def is_closed(self) -> bool:
+        return self.state in states.CLOSED
+
+    @property
+    def is_settled(self) -> bool:
+        """Every effect of the run and of what is below it is known (what `settlement` says, before the row is written)."""
+        open_questions = self.needs_person + self.unknowable + self.in_flight + self.in_doubt
+        return open_questions + self.children_open + self.children_unsettled == 0
+
+
+class ClientKey(models.Model):
+    """One row per (agent, key), written first by creation and by a cancel that precedes it: the row lock serialises the two."""
+
+    agent = models.CharField(max_length=100)
+    key = models.CharField(max_length=200)
+    run = models.ForeignKey(Run, models.PROTECT, null=True, related_name="+")
+    cancel_reason = models.TextField(blank=True, default="")
+    cancel_actor = models.JSONField(null=True)
+    cancel_asked_at = models.DateTimeField(null=True)
+    cancel_expires_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["agent", "key"], name="client_key_once")]
+        indexes = [models.Index(fields=["cancel_expires_at"], condition=Q(cancel_expires_at__isnull=False), name="client_key_expiry")]
+
+    def __str__(self) -> str:
+        return f"{self.agent}/{self.key}"
+
+
+class Lease(models.Model):
+    """Every lease a run ever gave: what a late fact is recognised by, and whether that epoch's sender is known to be stopped."""
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    run = models.ForeignKey(Run, models.PROTECT, related_name="leases")
+    epoch = models.IntegerField()
+    kind = models.CharField(max_length=10, default="work")
+    token = models.CharField(max_length=64, unique=True)
+    holder = models.CharField(max_length=200)
+    credential = models.CharField(max_length=100)
+    granted_at = models.DateTimeField(db_default=ClockTimestamp())
+    ended_at = models.DateTimeField(null=True)
+    ended_how = models.CharField(max_length=20, blank=True, default="")
+    stopped_at = models.DateTimeField(null=True)
+    stopped_how = models.CharField(max_length=10, blank=True, default="")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "epoch"], name="lease_epoch_once")]
+        indexes = [models.Index(fields=["holder"], condition=Q(stopped_at__isnull=True), name="lease_holder_alive")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id}:{self.epoch}"
+
+
+class Step(models.Model):
+    """A unit of a run's progress, keyed by (run, key); a finished one keeps its result for the next worker."""
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    run = models.ForeignKey(Run, models.PROTECT, related_name="steps")
+    key = models.CharField(max_length=200)
+    kind = models.CharField(max_length=20, choices=[(k, k) for k in states.STEP_KINDS], default="tool")
+    title = models.CharField(max_length=300, blank=True, default="")
+    state = models.CharField(max_length=20, choices=[(s, s) for s in states.STEP_STATES], default="running")
+    epoch = models.IntegerField()
+    position = models.BigIntegerField(help_text="The run's seq at its latest start.")
+    hears_cancel_every_s = models.FloatField(null=True)
+    deadline_at = models.DateTimeField(null=True)
+    input_digest = models.CharField(max_length=64, blank=True, default="")
+    result = models.JSONField(null=True)
+    late_result = models.JSONField(null=True)
+    error = models.TextField(blank=True, default="")
+    cost = models.JSONField(null=True)
+    progress = models.FloatField(null=True)
+    message = models.CharField(max_length=500, blank=True, default="")
+    answered_at = models.DateTimeField(null=True, help_text="Its latest heartbeat.")
+    started_at = models.DateTimeField(db_default=ClockTimestamp())
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "key"], name="step_key_once")]
+        indexes = [models.Index(fields=["deadline_at"], condition=Q(state="running", deadline_at__isnull=False), name="step_deadline")]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class CancelRequest(ReadOnlyUpdates):
+    """One act of asking for a cancel, with the answer it got. History: the receipt is never reworded later."""
+
+    append_only = True
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    run = models.ForeignKey(Run, models.PROTECT, related_name="cancel_requests")
+    caused_by = models.ForeignKey("self", models.PROTECT, null=True, related_name="+")
+    mode = models.CharField(max_length=10)
+    answer = models.CharField(max_length=20, help_text="accepted, repeat or already_closed")
+    actor_type = models.CharField(max_length=10)
+    actor_id = models.CharField(max_length=100)
+    actor_name = models.CharField(max_length=200)
+    channel = models.CharField(max_length=20, blank=True, default="")
+    reason = models.TextField(blank=True, default="")
+    version_seen = models.BigIntegerField(null=True)
+    position = models.BigIntegerField()
+    at = models.DateTimeField(db_default=ClockTimestamp())
+    receipt = models.JSONField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["run", "position"], name="cancel_by_run")]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "mode"], condition=Q(answer="accepted"), name="cancel_accepted_once_per_mode")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.mode} of {self.run_id}"
+
+
+class Event(ReadOnlyUpdates):
+    """What happened, in order: `seq` is assigned under the run's lock; `tx` lets the tail read in commit order. Never changed."""
+
+    append_only = True
+
+    id = models.BigAutoField(primary_key=True)
+    run = models.ForeignKey(Run, models.PROTECT, null=True, related_name="events")
+    seq = models.BigIntegerField(null=True)
+    tx = Xid8Field(db_default=CurrentTransaction())
+    kind = models.CharField(max_length=60)
+    subject = models.CharField(max_length=200, blank=True, default="")
+    actor_type = models.CharField(max_length=10)
+    actor_id = models.CharField(max_length=100)
+    actor_name = models.CharField(max_length=200)
+    channel = models.CharField(max_length=20, blank=True, default="")
+    data = models.JSONField(default=dict)
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "seq"], name="event_seq_once")]
+        indexes = [
+            models.Index(fields=["tx", "id"], name="event_tail"),
+            models.Index(fields=["id"], condition=Q(run__isnull=True), name="event_system"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.run_id}#{self.seq} {self.kind}"

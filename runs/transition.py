@@ -1,0 +1,85 @@
+"""The one door through which a run row changes: lock it, alter the instance, `record` what changed with its event.
+
+The hot paths (begin-send in `ledger/intents.py`, heartbeat in `runs/leases.py`) write the same row with a guarded UPDATE of
+their own; nothing else does.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+
+from runs import states, timeline
+from runs.actors import Actor
+from runs.errors import NotFound
+from runs.models import ClockTimestamp, Run
+
+_FIXED = {"id", "ref", "settlement", "status", "created_at", "changed_at"}
+_MUTABLE = tuple(f.attname for f in Run._meta.concrete_fields if f.attname not in _FIXED)
+
+
+def clock() -> datetime:
+    """The database's `clock_timestamp()`, UTC. The only clock that decides anything."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        return cursor.fetchone()[0]
+
+
+def lock(run_id: uuid.UUID) -> Run:
+    """The run, locked (`FOR NO KEY UPDATE`) until the transaction ends. Everything decided about it comes after this."""
+    found = lock_all([run_id])
+    if not found:
+        raise NotFound(f"No run with id {run_id}.")
+    return found[0]
+
+
+def lock_all(run_ids: Iterable[uuid.UUID]) -> list[Run]:
+    """Several runs of one level, locked in id order."""
+    runs = list(Run.objects.select_for_update(no_key=True).filter(pk__in=list(run_ids)).order_by("id"))
+    for run in runs:
+        _remember(run)
+    return runs
+
+
+def lock_children(parents: Iterable[Run]) -> list[Run]:
+    """The children of locked runs, locked in id order by a statement of its own: a locked parent can start no more of them."""
+    runs = list(Run.objects.select_for_update(no_key=True).filter(parent__in=[p.pk for p in parents]).order_by("id"))
+    for run in runs:
+        _remember(run)
+    return runs
+
+
+def take(limit: int, **conditions: Any) -> list[Run]:
+    """Up to `limit` runs that satisfy the conditions, locked, leaving out those that somebody else holds (for sweeps and claims)."""
+    runs = list(Run.objects.select_for_update(no_key=True, skip_locked=True).filter(**conditions).order_by("created_at")[:limit])
+    for run in runs:
+        _remember(run)
+    return runs
+
+
+def record(run: Run, kind: str, actor: Actor, subject: str = "", data: dict[str, Any] | None = None) -> int:
+    """Write what was altered on a locked run since it was locked or last recorded, raise its version, append the event.
+
+    Returns the event's seq, which is the run's version now.
+    """
+    loaded: dict[str, Any] = run._loaded  # type: ignore[attr-defined]
+    run.version += 1
+    if run.is_closed:
+        run.settled_at = (run.settled_at or clock()) if run.is_settled else None
+    changes = {name: value for name in _MUTABLE if (value := getattr(run, name)) != loaded[name]}
+    if run.state != loaded["state"] and run.state not in states.MOVES[loaded["state"]]:
+        raise AssertionError(f"{loaded['state']} -> {run.state} is not a move")
+    updated = Run.objects.filter(pk=run.pk, version=loaded["version"]).update(**changes, changed_at=ClockTimestamp())
+    if updated != 1:
+        raise AssertionError(f"{run.ref} changed although it was locked")
+    timeline.append(run.pk, run.version, kind, actor, subject, data)
+    _remember(run)
+    return run.version
+
+
+def _remember(run: Run) -> None:
+    run._loaded = {name: getattr(run, name) for name in _MUTABLE}  # type: ignore[attr-defined]

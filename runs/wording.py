@@ -1,0 +1,68 @@
+"""Sentences as lists of parts: what to stress, what is a reference, what is a moment. Owns no rule and reads no row.
+
+A page turns the moments into `<time>` in the reader's zone; the API prints the same parts in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+
+class Lead(str):
+    """The words a sentence opens with; a page shows them in bold."""
+
+
+class Ref(str):
+    """A reference; a page shows it in monospace and never breaks it."""
+
+
+Part = str | datetime
+Parts = list[Part]
+
+
+def moment_text(at: datetime, *, with_day: bool = False) -> str:
+    """`14:02:07 UTC`, or `2 Mar 2026 14:02:07 UTC` when the day matters."""
+    at = at.astimezone(UTC)
+    day = f"{at.day} {at:%b %Y} " if with_day else ""
+    return f"{day}{at:%H:%M:%S} UTC"
+
+
+def plain(parts: Iterable[Part]) -> str:
+    """The sentence as one string, times in UTC; the day is said as soon as two moments lie on different days."""
+    parts = list(parts)
+    days = {part.astimezone(UTC).date() for part in parts if isinstance(part, datetime)}
+    return "".join(moment_text(part, with_day=len(days) > 1) if isinstance(part, datetime) else str(part) for part in parts)
+
+
+def say(*pieces: Part | Sequence[Part] | None) -> Parts:
+    """Join pieces (text, moments, lists of parts) into one sentence; None and empty text are left out."""
+    parts: Parts = []
+    for piece in pieces:
+        if piece is None or piece == "":
+            continue
+        if isinstance(piece, str | datetime):
+            parts.append(piece)
+        else:
+            parts.extend(piece)
+    return parts
+
+
+def count(n: int, noun: str, plural: str = "") -> str:
+    """`1 action`, `2 actions`, `1,200 actions`; `plural` for nouns that do not just take an s."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them, two units at most: `1.2 s`, `6 min 10 s`, `2 h 10 min`, `3 d 4 h`."""
+    seconds = max(0.0, float(seconds))
+    if seconds < 9.95:
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    for big, unit, small, below in ((60, "min", 1, "s"), (3600, "h", 60, "min"), (86400, "d", 3600, "h")):
+        if whole < big * 60 or unit == "d" or (unit == "h" and whole < 86400):
+            rest = whole % big // small
+            return f"{whole // big} {unit} {rest} {below}" if rest else f"{whole // big} {unit}"
+    raise AssertionError("the loop covers every length of time")
