@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
 
 from console import env
 from console.embedded import postgres
@@ -108,6 +109,8 @@ DATABASE_POOL_MAX = env.number("DATABASE_POOL_MAX", 0)  # console.asgi sets it: 
 
 def default_database() -> dict[str, Any]:
     """The app role's database or, for migrations, the owner's. Practice falls back to the embedded PostgreSQL."""
+    if DEMO and os.environ.get("DATABASE_URL"):
+        raise ImproperlyConfigured("COUNTERMAND_DEMO is set beside a real DATABASE_URL. Unset one of them.")
     name = "DATABASE_OWNER_URL" if AS_OWNER else "DATABASE_URL"
     embedded = postgres.server("demo" if DEMO else "test", COUNTERMAND_HOME) if PRACTICE else None
     fallback = (embedded.owner_url() if AS_OWNER else embedded.app_url()) if embedded else None
@@ -240,13 +243,11 @@ PROVIDERS: dict[str, dict[str, Any]] = env.json_object("COUNTERMAND_PROVIDERS")
 
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
-BROKER_FOLDER = COUNTERMAND_HOME / ("broker" if not TESTING else "broker-test")
 CELERY_BROKER_URL = env.text("CELERY_BROKER_URL", "filesystem://" if PRACTICE else None)
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = {}
 if CELERY_BROKER_URL.startswith("filesystem:"):
-    BROKER_FOLDER = Path(os.environ.get("COUNTERMAND_BROKER_FOLDER") or BROKER_FOLDER)
-    for folder in ("queue", "control"):
-        (BROKER_FOLDER / folder).mkdir(parents=True, exist_ok=True)
+    # Made by whoever starts the processes (console.embedded.processes); only its files matter, never their absence.
+    BROKER_FOLDER = Path(os.environ.get("COUNTERMAND_BROKER_FOLDER") or COUNTERMAND_HOME / "broker")
     CELERY_BROKER_TRANSPORT_OPTIONS = {
         "data_folder_in": str(BROKER_FOLDER / "queue"),
         "data_folder_out": str(BROKER_FOLDER / "queue"),
@@ -260,6 +261,8 @@ CELERY_TASK_ACKS_LATE = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_TASK_PUBLISH_RETRY = False  # a hint that cannot be sent is dropped: the sweepers find the work
 CELERY_TIMEZONE = "UTC"
 

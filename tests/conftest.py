@@ -2,8 +2,6 @@
 every table that has rows is emptied, except what the migrations put there."""
 
 import contextlib
-import os
-import shutil
 from collections.abc import Iterator
 
 import psycopg
@@ -28,7 +26,6 @@ def django_db_setup(django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
             grant_app_role(connection)
         yield
         connections.close_all()
-    shutil.rmtree(os.environ["COUNTERMAND_BROKER_FOLDER"], ignore_errors=True)
 
 
 @contextlib.contextmanager

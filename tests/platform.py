@@ -15,6 +15,7 @@ import psycopg
 from psycopg import sql
 
 from console.embedded import postgres
+from console.embedded.processes import make_broker_folder
 
 HOME = Path(os.environ.get("COUNTERMAND_HOME") or Path(__file__).resolve().parent.parent / ".countermand")
 PREFIX = "countermand_test_"
@@ -40,12 +41,16 @@ else:
 # Subprocesses that a test starts find the same database the same way.
 os.environ.update(COUNTERMAND_TEST="1", DATABASE_URL=APP_URL, DATABASE_OWNER_URL=OWNER_URL)
 os.environ.setdefault("COUNTERMAND_PROVIDERS", json.dumps({"supplier": {"kind": "supplier", "url": "http://127.0.0.1:9"}}))
-os.environ.setdefault("COUNTERMAND_BROKER_FOLDER", str(HOME / f"broker-{NAME}"))
+SCRATCH = HOME / "tests" / str(os.getpid())  # the broker's folders, logs, spools and stores of this run
+os.environ["COUNTERMAND_BROKER_FOLDER"] = str(SCRATCH / "broker")
+os.environ["COUNTERMAND_SPOOL"] = str(SCRATCH / "spool")
 
 
 @contextlib.contextmanager
 def database() -> Iterator[None]:
-    """An empty database of this run's own, gone afterwards."""
+    """An empty database and scratch folder of this run's own, gone afterwards."""
+    _clear_scratch()
+    make_broker_folder(SCRATCH / "broker")
     with postgres.running(EMBEDDED) if EMBEDDED else contextlib.nullcontext():
         with psycopg.connect(MAINTENANCE_URL, autocommit=True) as connection:
             _ensure_app_role(connection)
@@ -61,6 +66,14 @@ def database() -> Iterator[None]:
         finally:
             with psycopg.connect(MAINTENANCE_URL, autocommit=True) as connection:
                 _drop(connection, NAME)
+            shutil.rmtree(SCRATCH, ignore_errors=True)
+
+
+def _clear_scratch() -> None:
+    """Removes what runs that were killed left behind."""
+    for folder in SCRATCH.parent.glob("*"):
+        if folder == SCRATCH or not psutil.pid_exists(int(folder.name)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _drop(connection: psycopg.Connection[tuple[object, ...]], name: str) -> None:

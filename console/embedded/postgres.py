@@ -32,6 +32,7 @@ OWNER = "countermand_owner"
 APP = "countermand_app"
 DATABASE = "countermand"
 SYSTEM_USER = "countermand-db"  # PostgreSQL refuses to run as root
+PRIVATE_PLACE = Path("/var/lib/countermand")  # for root whose checkout other users cannot enter
 SOCKET_NAME = ".s.PGSQL.5432"
 SOCKET_PATH_LENGTH_MAX = 100  # Linux allows 107, macOS 103
 START_SECONDS_MAX = 90  # includes crash recovery on a slow disk
@@ -83,7 +84,7 @@ def server(name: str, home: Path) -> Server:
     binaries = _wheel_binaries()
     if os.geteuid() == 0 and not _open_to_all(place):
         # The database's own system user must be able to reach its folder; under a private checkout it cannot.
-        place = Path("/var/lib/countermand") / _digest(home)
+        place = PRIVATE_PLACE / _digest(home)
     data = place / name
     socket = data
     if len(str(socket / SOCKET_NAME)) > SOCKET_PATH_LENGTH_MAX:
@@ -127,20 +128,21 @@ def running(server: Server) -> Iterator[Server]:
 
 
 def _start(server: Server) -> None:
-    if server.postmaster_pid() is None:
+    if not _answers(server):  # not running, or on its way down
         _clear_stale_pid(server)
         binaries = _reachable_binaries(server)
         if not (server.data / "PG_VERSION").exists():
             _initialise(server, binaries)
         _make_private(server.socket)
-        _wait_until_ready(server, _launch(server, binaries))
+        if not _answers(server, _launch(server, binaries)):
+            raise EmbeddedPostgresError(f"The embedded PostgreSQL did not start. {server.log} ends:\n{_tail(server.log)}")
     _ensure_roles(server)
 
 
 def _launch(server: Server, binaries: Path) -> subprocess.Popen[bytes]:
     options = {"listen_addresses": "", "max_connections": "300", "unix_socket_permissions": "0700", "timezone": "UTC"}
     if server.throwaway:
-        options |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+        options |= {"fsync": "off", "full_page_writes": "off"}  # still survives its own death, only not the machine's
     command = [str(binaries / "postgres"), "-D", str(server.data), "-k", str(server.socket)]
     for name, value in options.items():
         command += ["-c", f"{name}={value}"]
@@ -151,18 +153,19 @@ def _launch(server: Server, binaries: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _wait_until_ready(server: Server, process: subprocess.Popen[bytes]) -> None:
+def _answers(server: Server, launched: subprocess.Popen[bytes] | None = None) -> bool:
+    """Waits until the server takes connections; False as soon as it does not run any more. One just `launched` runs
+    before its pid file says so."""
     deadline = time.monotonic() + START_SECONDS_MAX
-    while True:
+    while time.monotonic() < deadline:
         try:
             psycopg.connect(server.url("postgres", "postgres"), connect_timeout=5).close()
-            return
-        except psycopg.OperationalError as error:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise EmbeddedPostgresError(
-                    f"The embedded PostgreSQL did not start ({error}). The end of {server.log}:\n{_tail(server.log)}"
-                ) from None
+            return True
+        except psycopg.OperationalError:
+            if launched.poll() is not None if launched else server.postmaster_pid() is None:
+                return False
         time.sleep(0.05)
+    raise EmbeddedPostgresError(f"The embedded PostgreSQL does not answer. {server.log} ends:\n{_tail(server.log)}")
 
 
 def _stop(server: Server) -> None:
@@ -257,13 +260,17 @@ def _reachable_binaries(server: Server) -> Path:
     if os.geteuid() != 0 or _open_to_all(server.binaries):
         return server.binaries
     install = server.binaries.parent
-    copy = Path("/var/lib/countermand") / f"{install.name}-{_digest(install)}"
+    packages = install.parent.parent
+    copy = PRIVATE_PLACE / f"binaries-{_digest(install)}"
     if not copy.exists():
         unfinished = copy.with_name(f"{copy.name}.new")
         shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.copytree(install, unfinished, symlinks=True)
+        shutil.copytree(install, unfinished / install.relative_to(packages), symlinks=True)
+        libraries = packages / f"{install.parent.name}.libs"  # found by the binaries relative to themselves
+        if libraries.exists():
+            shutil.copytree(libraries, unfinished / libraries.name, symlinks=True)
         unfinished.rename(copy)
-    return copy / "bin"
+    return copy / install.relative_to(packages) / "bin"
 
 
 def _open_to_all(path: Path) -> bool:

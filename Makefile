@@ -1,0 +1,56 @@
+# Everything a newcomer needs. Only python3 >= 3.11 has to be there; the rest is made under .countermand/.
+SHELL := /bin/bash
+HOME_DIR := $(or $(COUNTERMAND_HOME),.countermand)
+PYTHON := $(HOME_DIR)/venv/bin/python
+BIN := $(HOME_DIR)/venv/bin
+BOOTSTRAP := python3 console/embedded/bootstrap.py
+ARGS ?=
+
+# make test-services: a PostgreSQL >= 15 whose owner role may create databases and roles, and a broker.
+SERVICES_OWNER_URL ?= $(or $(DATABASE_OWNER_URL),postgresql://postgres@127.0.0.1:5432/postgres)
+SERVICES_APP_URL ?= $(or $(DATABASE_URL),postgresql://countermand_app@127.0.0.1:5432/postgres)
+SERVICES_BROKERS ?= $(or $(CELERY_BROKER_URL),redis://127.0.0.1:6379/9 amqp://guest:guest@127.0.0.1:5672//)
+
+.PHONY: help demo test test-services lint format bench faults doctor
+
+help: ## what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
+
+demo: ## the whole product on this machine: prints its address and the log-ins; Ctrl-C stops it
+	@$(BOOTSTRAP) base
+	@exec $(PYTHON) -m console.embedded.demo $(ARGS)
+
+test: ## every test, the browser included, on an embedded PostgreSQL (ARGS="tests/runs -k cancel")
+	@$(BOOTSTRAP) dev --browser
+	@env -u DATABASE_URL -u DATABASE_OWNER_URL -u CELERY_BROKER_URL $(PYTHON) -m pytest -q $(ARGS)
+
+test-services: ## the tests marked `services` on a real PostgreSQL and on each broker
+	@$(BOOTSTRAP) dev
+	@set -e; for broker in $(SERVICES_BROKERS); do \
+		echo "== PostgreSQL and $${broker%%:*}"; \
+		DATABASE_OWNER_URL="$(SERVICES_OWNER_URL)" DATABASE_URL="$(SERVICES_APP_URL)" CELERY_BROKER_URL="$$broker" \
+			$(PYTHON) -m pytest -q -m services $(ARGS); \
+	done
+
+lint: ## ruff, mypy, import-linter, missing migrations
+	@$(BOOTSTRAP) dev
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@COUNTERMAND_TEST=1 $(BIN)/mypy
+	@$(BIN)/lint-imports
+	@COUNTERMAND_TEST=1 $(PYTHON) manage.py makemigrations --check --dry-run
+
+format: ## let ruff lay out the code
+	@$(BOOTSTRAP) dev
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+bench: ## speed, as ratios measured side by side
+	@$(BOOTSTRAP) dev
+	@$(PYTHON) -m tests.bench $(ARGS)
+
+faults: ## the fault matrix: real processes, killed and cut at every boundary
+	@$(BOOTSTRAP) dev
+	@env -u DATABASE_URL -u DATABASE_OWNER_URL -u CELERY_BROKER_URL $(PYTHON) -m pytest -q tests/faults $(ARGS)
+
+doctor: ## what is missing on this machine
+	@$(BOOTSTRAP) base
+	@COUNTERMAND_DEMO=$${COUNTERMAND_DEMO-1} $(PYTHON) manage.py doctor

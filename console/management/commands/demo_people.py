@@ -1,0 +1,65 @@
+"""`manage.py demo_people`: the people of the demo and the token of its agents, kept in `.countermand/demo.json`."""
+
+import contextlib
+import json
+import secrets
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import Group, User
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from console.auth import TokenRefused, credential_for
+from console.embedded.demo import write_private
+from console.models import Credential
+from runs.actors import MACHINE_SCOPES
+
+PEOPLE = {
+    "support": ("Sam", "Support", "Support"),
+    "approver": ("Ada", "Approver", "Approver"),
+    "approver2": ("Ben", "Approver", "Approver"),
+    "auditor": ("Ode", "Auditor", "Auditor"),
+    "admin": ("Ash", "Admin", "Admin"),
+}
+MACHINE = "demo-agents"
+RENEW_WITHIN = timedelta(days=7)
+
+
+class Command(BaseCommand):
+    help = "Make the demo's people and its agents' token. Passwords and a live token stay what they are."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not settings.PRACTICE:
+            raise CommandError("Demo people are for the demo: this is a real deployment.")
+        path = Path(settings.COUNTERMAND_HOME) / "demo.json"
+        known = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        known["people"] = {name: _person(name, known) for name in PEOPLE}
+        known["agent_token"] = _token(known.get("agent_token"))
+        write_private(path, json.dumps(known, indent=2))
+        self.stdout.write(f"People and token are in {path}.")
+
+
+def _person(name: str, known: dict[str, Any]) -> dict[str, str]:
+    """Makes or mends one person; their password is the one in demo.json, or a new one."""
+    password = known.get("people", {}).get(name, {}).get("password") or secrets.token_urlsafe(9)
+    first, last, group = PEOPLE[name]
+    user, _ = User.objects.get_or_create(username=name, defaults={"first_name": first, "last_name": last})
+    if not user.check_password(password):
+        user.set_password(password)
+        user.save()
+    user.groups.set([Group.objects.get(name=group)])
+    return {"username": name, "password": password}
+
+
+def _token(known: str | None) -> str:
+    """The token of demo.json while it is good for some days yet; otherwise a new one, and the old ones revoked."""
+    now = timezone.now()
+    with contextlib.suppress(TokenRefused):  # expired, or the data folder was removed
+        if known and credential_for(known).expires_at > now + RENEW_WITHIN:
+            return known
+    Credential.objects.filter(name=MACHINE, revoked_at=None).update(revoked_at=now)
+    _, token = Credential.issue(MACHINE, sorted(MACHINE_SCOPES), ["*"])
+    return token
