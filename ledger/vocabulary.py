@@ -1,4 +1,4 @@
-"""What every effect state is called on screen, given its relation to the cancel and what became of it since. The one place for effect words."""
+"""What every effect state is called on screen, given its relation to the cancel and what became of it since."""
 
 from __future__ import annotations
 
