@@ -151,7 +151,8 @@ def _landed(facts: EffectFacts) -> Parts:
     if facts.undo:
         return _undo(facts)
     told = {"before": _landed_before, "after": _landed_after}.get(facts.relative or "", _landed_plain)
-    return say(told(facts), _other_amount(facts), _know(facts), _left_in_place(facts))
+    know = say(_evidence(facts)) if facts.how_we_know == "person" else _know(facts)
+    return say(told(facts), _other_amount(facts), know, _left_in_place(facts))
 
 
 def _landed_plain(facts: EffectFacts) -> Parts:
@@ -313,13 +314,22 @@ def _know(facts: EffectFacts) -> Parts:
     """How we know an outcome; a person's finding names the person, the time and what it rests on."""
     name = facts.provider_name
     if facts.how_we_know == "person":
-        return say(" ", _found(facts, "settled by a person"), ".", _evidence(facts))
+        verdict = _VERDICTS.get(facts.state, "it happened")
+        return say(" ", _found(facts, verdict), ".", _evidence(facts))
     told = {
         "sender": " We know it from the sender's answer.",
         "look": f" We know it from a look at {name}.",
         "webhook": f" We know it from a webhook of {name}.",
     }
     return say(told.get(facts.how_we_know or "", " How we know is not recorded."))
+
+
+_VERDICTS = {
+    "refused": "it was refused",
+    "pending": "it was accepted",
+    "duplicated": "it happened more than once",
+    "reversed": "it was undone",
+}
 
 
 def _found(facts: EffectFacts, verdict: str) -> Parts:

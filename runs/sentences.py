@@ -1,4 +1,4 @@
-"""What a run's header says in each state, and the answers to a cancel, in words. Pure: it reads no row and never says more than is known."""
+"""What a run's header says in each state, and the answers to a cancel, in words. Pure: reads no row, says no more than is known."""
 
 from __future__ import annotations
 

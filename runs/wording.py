@@ -61,8 +61,13 @@ def duration(seconds: float) -> str:
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
-    for big, unit, small, below in ((60, "min", 1, "s"), (3600, "h", 60, "min"), (86400, "d", 3600, "h")):
-        if whole < big * 60 or unit == "d" or (unit == "h" and whole < 86400):
-            rest = whole % big // small
-            return f"{whole // big} {unit} {rest} {below}" if rest else f"{whole // big} {unit}"
-    raise AssertionError("the loop covers every length of time")
+    if whole < 3600:
+        return _two_units(whole, 60, "min", 1, "s")
+    if whole < 86400:
+        return _two_units(whole, 3600, "h", 60, "min")
+    return _two_units(whole, 86400, "d", 3600, "h")
+
+
+def _two_units(seconds: int, big_s: int, big: str, small_s: int, small: str) -> str:
+    rest = seconds % big_s // small_s
+    return f"{seconds // big_s} {big} {rest} {small}" if rest else f"{seconds // big_s} {big}"
