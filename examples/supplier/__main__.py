@@ -62,9 +62,7 @@ async def _serve(given: argparse.Namespace) -> None:
     listener = socket.create_server((given.host, given.port))
     host, port = listener.getsockname()[:2]
     world = World(Store(given.store), given.webhook_url, given.webhook_secret)
-    config = uvicorn.Config(
-        build(world), http="h11", ws="none", lifespan="on", log_level="warning", timeout_graceful_shutdown=2
-    )
+    config = uvicorn.Config(build(world), http="h11", ws="none", lifespan="on", log_level="warning", timeout_graceful_shutdown=2)
     server = _Server(config, world, f"http://{host}:{port}")
     world.cut = server.cut
     await server.serve(sockets=[listener])

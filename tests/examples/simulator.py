@@ -15,9 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _ADDRESS = re.compile(r"listening on (http://\S+)")
 
 
-def order(
-    reference: str, currency: str = "EUR", unit_price: str = "12.50", quantity: int = 10, total: str = "125.00"
-) -> Any:
+def order(reference: str, currency: str = "EUR", unit_price: str = "12.50", quantity: int = 10, total: str = "125.00") -> Any:
     """An order body as the supplier takes it."""
     line = {"sku": "BRG-6204-2RS", "quantity": quantity, "unit_price": unit_price}
     return {"reference": reference, "currency": currency, "total": total, "lines": [line]}
@@ -74,9 +72,7 @@ class Simulator:
         return self._pool.submit(self.place, body, key, timeout=timeout)
 
     def orders(self, reference: str) -> list[dict[str, Any]]:
-        orders: list[dict[str, Any]] = (
-            self.http.get("/orders", params={"reference": reference}).raise_for_status().json()["orders"]
-        )
+        orders: list[dict[str, Any]] = self.http.get("/orders", params={"reference": reference}).raise_for_status().json()["orders"]
         return orders
 
     def log(self, reference: str | None = None, kind: str | None = None, *, wait_s: float = 0) -> list[dict[str, Any]]:

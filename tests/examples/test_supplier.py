@@ -65,9 +65,7 @@ def test_amounts_are_exact_in_their_currency(supplier: Simulator, currency: str,
         ({"surprise": 1}, 400, "unknown_field"),
     ],
 )
-def test_bad_orders_are_refused_and_nothing_happens(
-    supplier: Simulator, change: Any, status: int, code: str | None
-) -> None:
+def test_bad_orders_are_refused_and_nothing_happens(supplier: Simulator, change: Any, status: int, code: str | None) -> None:
     answer = supplier.place({**order("PO-5"), **change})
     assert (answer.status_code, answer.json().get("code")) == (status, code)
 

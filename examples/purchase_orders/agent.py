@@ -1,0 +1,60 @@
+"""The plan of a purchase order: validate → order at the supplier → notify. It may be entered again from the top."""
+
+import json
+import os
+import time
+from typing import Any
+
+from countermand import Run
+
+from examples.purchase_orders import where
+from examples.purchase_orders.orders import option_s, supplier_request, validate
+from examples.purchase_orders.supplier_client import ANSWER_TIMEOUT_S, create_order
+
+AGENT = "purchase-order"
+PLAN = ["validate", "order", "notify"]
+_HEARS_EVERY_S = 0.25
+
+
+def purchase_order(run: Run) -> dict[str, Any]:
+    """Place one order. `pause_before_order_s` in the input leaves time to cancel before the send."""
+    order = run.step("validate", validate, run.input, title="Check the order")
+    if seconds := option_s(run.input, "pause_before_order_s", 0):
+        run.step("pause", pause, seconds, kind="wait", title="Wait before ordering", hears_cancel_every_s=_HEARS_EVERY_S)
+    request = supplier_request(order)
+    answer_timeout_s = option_s(run.input, "answer_timeout_s", ANSWER_TIMEOUT_S)
+    sent = run.effect(
+        "supplier",
+        "create_order",
+        key="order",
+        ref=order["ref"],
+        amount=order["total"],
+        currency=order["currency"],
+        request=request,
+        answer_within_s=answer_timeout_s + 5,
+        send=lambda op: create_order(where.supplier_url(), op, request, answer_timeout_s=answer_timeout_s),
+    )
+    run.step("notify", notify, order, sent, title="Tell the requester")
+    return {"supplier_order": sent.external_id, "amount": sent.amount, "currency": sent.currency}
+
+
+def pause(run: Run, seconds: float) -> dict[str, float]:
+    """Wait `seconds`, hearing a cancel at once."""
+    began_s = time.monotonic()
+    while (waited_s := time.monotonic() - began_s) < seconds:
+        run.progress(waited_s / seconds, f"{seconds - waited_s:.0f} s until the order is sent")
+        run.cancelled.wait(min(_HEARS_EVERY_S, seconds - waited_s))
+    run.checkpoint()
+    return {"waited_s": seconds}
+
+
+def notify(run: Run, order: dict[str, Any], sent: dict[str, Any]) -> dict[str, str]:
+    """Leave a note for the requester, one file for each run, so that doing it twice leaves one."""
+    folder = where.outbox()
+    folder.mkdir(parents=True, exist_ok=True)
+    note = folder / f"{run.ref}.json"
+    text = json.dumps({"purchase_order": order["ref"], "supplier": order["supplier"], "supplier_order": sent["external_id"]})
+    unfinished = note.with_suffix(f".{os.getpid()}.part")
+    unfinished.write_text(text + "\n", encoding="utf-8")
+    unfinished.replace(note)
+    return {"note": note.name}
