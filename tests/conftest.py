@@ -13,6 +13,7 @@ from pytest_django import DjangoDbBlocker
 
 from console.roles import grant_app_role
 from tests import platform
+from tests.world import world, world_processes  # noqa: F401 - fixtures for every test
 
 KEPT = frozenset({"django_migrations", "django_content_type", "auth_permission", "auth_group", "auth_group_permissions"})
 
@@ -55,8 +56,18 @@ def _django_db_helper(database: None) -> None:
     code under test commits and the history tables refuse TRUNCATE."""
 
 
-def empty_tables() -> None:
-    """Deletes every row that migrations did not make. Only the owner can, past the triggers that keep history."""
+def empty_tables(tries: int = 5) -> None:
+    """Deletes every row that migrations did not make. Only the owner can, past the triggers that keep history. Tried
+    again when a sweep of a process under test locks the same rows in another order."""
+    for left in reversed(range(tries)):
+        try:
+            return _empty_tables_once()
+        except psycopg.errors.DeadlockDetected:
+            if not left:
+                raise
+
+
+def _empty_tables_once() -> None:
     with psycopg.connect(platform.OWNER_URL) as owner:
         tables = owner.execute(
             "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"

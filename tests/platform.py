@@ -3,9 +3,11 @@ what name. The database is this run's own, so two runs in one checkout do not me
 
 Without DATABASE_OWNER_URL it is the embedded PostgreSQL. With it (`make test-services`) it is that server."""
 
+import base64
 import contextlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -15,7 +17,7 @@ import psycopg
 from psycopg import sql
 
 from console.embedded import postgres
-from console.embedded.processes import make_broker_folder
+from console.embedded.processes import LOCALHOST, free_port, make_broker_folder
 
 HOME = Path(os.environ.get("COUNTERMAND_HOME") or Path(__file__).resolve().parent.parent / ".countermand")
 PREFIX = "countermand_test_"
@@ -40,7 +42,12 @@ else:
 
 # Subprocesses that a test starts find the same database the same way.
 os.environ.update(COUNTERMAND_TEST="1", DATABASE_URL=APP_URL, DATABASE_OWNER_URL=OWNER_URL)
-os.environ.setdefault("COUNTERMAND_PROVIDERS", json.dumps({"supplier": {"kind": "supplier", "url": "http://127.0.0.1:9"}}))
+# Where tests/world.py starts the supplier; nobody answers there unless a test asks for the world.
+SUPPLIER_PORT = free_port()
+SUPPLIER_URL = f"http://{LOCALHOST}:{SUPPLIER_PORT}"
+WEBHOOK_SECRET = "whsec_" + base64.b64encode(b"only for the tests on this machine").decode()
+SUPPLIER = {"kind": "supplier", "url": SUPPLIER_URL, "webhook_secrets": [WEBHOOK_SECRET]}
+os.environ["COUNTERMAND_PROVIDERS"] = json.dumps({"supplier": SUPPLIER})
 SCRATCH = HOME / "tests" / str(os.getpid())  # the broker's folders, logs, spools and stores of this run
 os.environ["COUNTERMAND_BROKER_FOLDER"] = str(SCRATCH / "broker")
 os.environ["COUNTERMAND_SPOOL"] = str(SCRATCH / "spool")

@@ -231,7 +231,9 @@ def _ensure_roles(server: Server) -> None:
         for role in {OWNER, APP} - known:
             connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
         if server.throwaway:
+            # The suite makes a database for each run, and drops it from under connections that are still open.
             connection.execute(sql.SQL("ALTER ROLE {} CREATEDB").format(sql.Identifier(OWNER)))
+            connection.execute(sql.SQL("GRANT pg_signal_backend TO {}").format(sql.Identifier(OWNER)))
         # The test suite empties append-only tables, which only this setting lets their owner do.
         connection.execute(
             sql.SQL("GRANT SET ON PARAMETER session_replication_role TO {}").format(sql.Identifier(OWNER))

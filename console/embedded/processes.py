@@ -120,6 +120,9 @@ class Processes:
     def pid(self, name: str) -> int:
         return self._running[name][1].pid
 
+    def names(self) -> list[str]:
+        return list(self._running)
+
     def pids(self) -> list[int]:
         return [process.pid for _, process in self._running.values()]
 

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,13 +17,9 @@ from console.embedded import postgres
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[postgres.Server]:
-    """A server of this module's own, in a folder that other users may pass."""
-    home = tmp_path_factory.mktemp("home")
-    for folder in (home, *home.parents):
-        if folder != Path("/tmp") and folder.stat().st_uid == os.geteuid() and str(folder).startswith("/tmp"):
-            folder.chmod(0o755)
-    made = postgres.server("test", home)
+def server(open_folder: Callable[[str], Path]) -> Iterator[postgres.Server]:
+    """A server of this module's own."""
+    made = postgres.server("test", open_folder("home"))
     yield made
     postgres.stop(made)
 
