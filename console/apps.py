@@ -10,3 +10,9 @@ __all__ = ["ConsoleConfig", "celery_app"]
 class ConsoleConfig(AppConfig):
     name = "console"
     verbose_name = "Console"
+
+    def ready(self) -> None:
+        from console.hints import deliver
+        from runs.hints import deliver_with
+
+        deliver_with(deliver)

@@ -11,7 +11,16 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
 # name → (task, seconds between two runs). Every task is a sweep that is safe to run twice.
-SCHEDULE: dict[str, tuple[str, float]] = {}
+SCHEDULE: dict[str, tuple[str, float]] = {
+    "expired leases": ("runs.expire_leases", 1.0),
+    "attempts past their answer_by": ("ledger.time_out_attempts", 1.0),
+    "stopping runs that are quiet": ("runs.advance_stopping", 1.0),
+    "waiting runs whose condition is met": ("runs.wake_waiting", 1.0),
+    "deadlines of runs and steps": ("runs.pass_deadlines", 1.0),
+    "due looks": ("reconciliation.look_due", 1.0),
+    "stored webhooks": ("reconciliation.process_webhooks", 1.0),
+    "cases wanted, moot or lapsed": ("reconciliation.keep_cases", 2.0),
+}
 
 app.conf.beat_schedule = {
     name: {"task": task, "schedule": seconds_between, "options": {"expires": max(seconds_between, 5)}}

@@ -33,7 +33,7 @@ from runs.errors import (
 )
 from runs.ids import digest
 from runs.models import Step
-from runs.timeline import INSERT_EVENT
+from runs.timeline import INSERT_EVENT, event_values
 
 SEND_WITHIN_S = 10.0
 ANSWER_WITHIN_S = 30.0
@@ -172,10 +172,7 @@ def _insert(actor: Actor, run_id: uuid.UUID, token: str, nonce: str, intent: Int
             cursor.execute(_ATTEMPT, _attempt_values(attempt))
         kind = "effect.sending" if begin else "effect.declared"
         data = {"attempt": 1, "epoch": epoch, "operation_id": str(effect.pk)}
-        cursor.execute(
-            INSERT_EVENT,
-            (run_id, version, kind, effect.ref, actor.type, actor.id, actor.name, actor.channel, Jsonb(data)),
-        )
+        cursor.execute(INSERT_EVENT, event_values(run_id, version, kind, actor, effect.ref, data))
     return Permission(SENDING if begin else DECLARED, effect, attempt, now)
 
 

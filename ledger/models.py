@@ -106,7 +106,7 @@ class Effect(ReadOnlyUpdates):
 
 
 class Attempt(models.Model):
-    """One time an effect's bytes may have left. `stopped_at` says since when its sender is known not to act any more, and `stopped_how` how."""
+    """One time an effect's bytes may have left. Since `stopped_at` its sender is known not to act any more; `stopped_how` says how."""
 
     id = models.UUIDField(primary_key=True, default=new_id)
     effect = models.ForeignKey(Effect, models.PROTECT, related_name="attempts")

@@ -100,7 +100,7 @@ def report(
         index = next((i for i, a in enumerate(held.attempts) if a.number == attempt), None)
         if index is None:
             raise NotFound(f"{held.effect.ref} has no attempt {attempt}.", field="attempt")
-        mismatch = verdict == states.LANDED and does_not_match(held.effect, fact)
+        mismatch = does_not_match(held.effect, fact) if verdict == states.LANDED else ""
         live = held.run.state == "running"
         judged = settling.from_sender(held.effect.state, [a.state for a in held.attempts], index, verdict, live, bool(mismatch))
         _hear_sender(held.attempts[index])
@@ -217,6 +217,10 @@ def move(held: Locked, state: str, actor: Actor, data: dict[str, Any], always: b
             effect.known_position, effect.known_at = seq, transition.clock()
     effect.version += 1
     _write(held)
+    if state in (states.CONFLICTED, states.DUPLICATED) or effect.release == "asked":
+        hints.nudge("case.wanted")
+    if state != was and was in states.DOUBT:
+        hints.nudge("operation.settled")
     if state != was and not alone:
         follow(run, actor)
 
@@ -278,7 +282,6 @@ def follow(run: Run, actor: Actor) -> None:
     else:
         waiting.reconsider(run, actor)
         closing.advance(run, actor)
-    hints.nudge("effect.changed")
 
 
 def time_out_due(limit: int = 200) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Max
 
-from ledger import accounts, outcomes, states
+from ledger import accounts, catalogue, outcomes, states
 from ledger.lines import attempt_line, effect_line
 from ledger.models import Attempt, Effect
 from ledger.outcomes import Fact
@@ -69,6 +69,7 @@ class RunBook:
                     fact = Fact(source="supervisor" if how == "supervisor" else "sender", verdict="sender_stopped")
                     outcomes.keep(held.effect, fact, "applied", actor, attempt.number)
             outcomes.silence(held, "its sender has stopped", actor, alone=True)
+            _look_when_it_can_tell(held.effect, now)
 
     def may_act_until(self, run: Run) -> datetime | None:
         alive = Attempt.objects.filter(run=run, stopped_at__isnull=True, answer_by__gt=transition.clock())
@@ -93,6 +94,14 @@ class RunBook:
 
     def issue_account(self, run: Run) -> None:
         accounts.issue(run)
+
+
+def _look_when_it_can_tell(effect: Effect, stopped: datetime) -> None:
+    """From this moment on an empty look can count towards absence: do not wait for a later turn of the schedule."""
+    record = catalogue.capability(effect.provider)
+    useful = stopped + timedelta(seconds=record.max_in_flight_s + record.lookup_lag_s)
+    due = Effect.objects.filter(pk=effect.pk, state__in=states.LOOKED_AT, next_look_at__gt=useful)
+    due.update(next_look_at=useful)
 
 
 def _of(effect: Effect, run: Run) -> Effect:

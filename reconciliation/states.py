@@ -37,7 +37,6 @@ OF_NO_RUN = (ORPHAN, PROVIDER_DOWN)
 HAPPENED = "happened"
 HAPPENED_DIFFERENTLY = "happened_differently"
 DID_NOT_HAPPEN = "did_not_happen"
-PASS_ON = "pass_on"
 CANNOT_BE_KNOWN = "cannot_be_known"
 SURPLUS_NAMED = "surplus_named"
 SEND_AGAIN = "send_again"

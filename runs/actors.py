@@ -25,7 +25,7 @@ ANY_AGENT = "*"
 
 @dataclass(frozen=True)
 class Actor:
-    """`type` is person, machine or system; `id` is stable, `name` is as it was; `agents` are the agents a machine may work for (`*` for any)."""
+    """`type` is person, machine or system; `id` is stable, `name` as it was; a machine works only for its `agents` (`*` for any)."""
 
     type: str
     id: str

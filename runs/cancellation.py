@@ -1,4 +1,4 @@
-"""Cancel and terminate: a durable request with an ordering point. One transaction locks the tree, moves it, withholds, and writes the receipt.
+"""Cancel and terminate: a durable request with an ordering point. One transaction locks the tree, moves it and writes the receipt.
 
 Cancelling is not undoing: what had left is listed in the receipt, exactly, and followed to its end elsewhere.
 """
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from django.db import OperationalError, connection, transaction
 from psycopg import errors as pg
 
-from runs import actors, closing, epochs, hints, preview, states, transition
+from runs import actors, closing, epochs, preview, states, transition
 from runs.actors import Actor
 from runs.book import book
 from runs.client_keys import lock_client_key
@@ -161,7 +161,6 @@ def _apply(actor: Actor, levels: list[list[Run]], mode: str, reason: str, seen: 
     for level in reversed(levels):
         for run in level:
             _after(actor, run, mode)
-    hints.nudge("run.cancelled")
     return requests[runs[0].pk]
 
 

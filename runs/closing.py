@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runs import epochs, hints, states, transition
+from runs import epochs, states, transition
 from runs.actors import Actor
 from runs.book import book
 from runs.models import Lease, Run, Step
@@ -82,4 +82,3 @@ def close(
     run.wake_at = None
     transition.record(run, f"run.{state}", actor, data=data)
     ledger.issue_account(run)
-    hints.nudge("run.closed")

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from django.db import connection, transaction
 
-from runs import actors, closing, epochs, hints, states, transition
+from runs import actors, closing, epochs, states, transition
 from runs.actors import Actor
 from runs.book import book
 from runs.errors import Cancelled, EffectsInFlight, LeaseLost, NotFound, Problem
@@ -131,7 +131,7 @@ def heartbeat(actor: Actor, run_id: uuid.UUID, token: str) -> dict[str, Any]:
 
 
 def settle_down(run: Run, actor: Actor, kind: str, data: dict[str, Any] | None = None) -> None:
-    """Its lease has ended (in memory, not yet recorded) without a finish: a running run waits for evidence or for the next worker, a stopping one goes on stopping."""
+    """Its lease has ended (in memory, not yet recorded): a running run waits for evidence or a worker, a stopping one goes on."""
     if run.state == states.RUNNING:
         condition = {"kind": "evidence"}
         doubtful = not book().condition_met(run, condition)
@@ -139,7 +139,6 @@ def settle_down(run: Run, actor: Actor, kind: str, data: dict[str, Any] | None =
         run.waits_for = condition if doubtful else None
     transition.record(run, kind, actor, data=data)
     closing.advance(run, actor)
-    hints.nudge("run.released")
 
 
 def expire(run: Run, actor: Actor) -> bool:
@@ -223,7 +222,7 @@ def _stop_current(run: Run, actor: Actor, ended: str, how: str, data: dict[str, 
 def where(pairs: list[tuple[uuid.UUID, int]]) -> list[dict[str, Any]]:
     """For each (run, epoch): nothing while it still runs under that epoch, else a directive line that says why not."""
     known = {run.pk: run for run in Run.objects.filter(pk__in=[run_id for run_id, _ in pairs])}
-    lines = []
+    lines: list[dict[str, Any]] = []
     for run_id, epoch in pairs:
         run = known.get(run_id)
         if run is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from runs import actors, cancellation, closing, epochs, hints, leases, states, transition
+from runs import actors, cancellation, closing, epochs, leases, states, transition
 from runs.actors import Actor
 from runs.client_keys import lock_client_key
 from runs.errors import ClientKeyReused, EffectsInFlight, Invalid
@@ -82,12 +82,11 @@ def _create(actor: Actor, new: NewRun, parent: Run | None, holder: str, ttl_s: f
         cancellation.apply_stored(run, stored, key)
     elif holder:
         given = leases.start(run, actor, holder, ttl_s)
-    else:
-        hints.nudge("run.released")
     return Created(run, given, True)
 
 
 def _existing(key: ClientKey, new: NewRun, parent: Run | None) -> Created:
+    assert key.run_id is not None
     run = Run.objects.get(pk=key.run_id)
     if run.content_digest != new.content() or run.parent_id != (parent.pk if parent else None):
         raise ClientKeyReused(

@@ -77,6 +77,7 @@ def of_tree(levels: list[list[Run]]) -> dict[str, Any]:
     holdings = book().holdings(runs)
     made = {run.pk: of_run(run, holdings[run.pk]) for run in runs}
     for run in runs[1:]:
+        assert run.parent_id is not None
         made[run.parent_id]["children"].append(made[run.pk])
     top = made[runs[0].pk]
     top["plan_digest"] = plan_digest(runs, holdings)

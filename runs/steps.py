@@ -30,7 +30,7 @@ class NewStep:
 
 @leases.act("step.start")
 def start(actor: Actor, run_id: uuid.UUID, token: str, new: NewStep) -> tuple[Step, bool]:
-    """Start a step (or start it again under a new lease). Returns the step and whether it was started now; a finished one comes back as it ended.
+    """Start a step, or start it again under a new lease. Returns it, and whether it was started now (a finished one was not).
 
     Raises `Cancelled`, `LeaseLost`, `DigestChanged` when the same key had another input.
     """

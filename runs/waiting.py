@@ -9,7 +9,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 
-from runs import actors, epochs, hints, leases, states, transition
+from runs import actors, epochs, leases, states, transition
 from runs.actors import Actor
 from runs.book import book
 from runs.errors import EffectsInFlight, Invalid, NotFound
@@ -41,7 +41,6 @@ def suspend(
     run.waits_for = condition if waiting else None
     run.wake_at = wake_at if waiting else None
     transition.record(run, "run.suspended", actor, data={"until": condition, "waiting": waiting})
-    hints.nudge("run.released")
     return run
 
 
@@ -85,7 +84,6 @@ def reconsider(run: Run, actor: Actor) -> bool:
     run.waits_for = None
     run.wake_at = None
     transition.record(run, "run.woke", actor, data={"waited_for": was})
-    hints.nudge("run.released")
     return True
 
 

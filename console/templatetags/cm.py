@@ -10,8 +10,8 @@ from typing import Any
 
 from django import template
 from django.templatetags.static import static
-from django.utils.html import escape, format_html, format_html_join
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
 from ledger import money as money_words
 from ledger.vocabulary import EFFECT_CHIPS
@@ -31,9 +31,7 @@ NOTHING = "\u2014"
 def icon(name: str, label: str = "") -> SafeString:
     """An icon of the sprite; decorative unless it has a label."""
     if label:
-        return format_html(
-            '<svg class="icon" role="img" aria-label="{}"><use href="{}#{}"/></svg>', label, static("icons.svg"), name
-        )
+        return format_html('<svg class="icon" role="img" aria-label="{}"><use href="{}#{}"/></svg>', label, static("icons.svg"), name)
     return format_html('<svg class="icon" aria-hidden="true"><use href="{}#{}"/></svg>', static("icons.svg"), name)
 
 
@@ -100,11 +98,9 @@ def until(at: datetime | None) -> SafeString:
 
 def _counted(at: datetime | None, kind: str) -> SafeString:
     if at is None:
-        return mark_safe(NOTHING)
+        return format_html("{}", NOTHING)
     iso = at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
-    return format_html(
-        '<time class="counted" datetime="{}" data-t="{}">{} {}</time>', iso, kind, kind, wording.moment_text(at)
-    )
+    return format_html('<time class="counted" datetime="{}" data-t="{}">{} {}</time>', iso, kind, kind, wording.moment_text(at))
 
 
 @register.filter
@@ -151,14 +147,13 @@ def visible(text: Any) -> SafeString:
     """Text from outside, on one line or in a sentence: escaped, with control and bidi characters spelled out."""
     if not isinstance(text, str):
         text = "" if text is None else str(text)
-    pieces, plain = [], ""
+    runs: list[str] = [""]
     for character in text:
         if _is_odd(character):
-            pieces += [escape(plain), _spelled(character)]
-            plain = ""
+            runs += [_spelled(character), ""]
         else:
-            plain += character
-    return mark_safe("".join([*pieces, escape(plain)]))
+            runs[-1] += character
+    return format_html_join("", "{}", ((run,) for run in runs))
 
 
 def _is_odd(character: str) -> bool:

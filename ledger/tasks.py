@@ -1,0 +1,13 @@
+"""Celery's doors to the ledger: every task is a sweep that is safe to run twice."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from ledger import outcomes
+
+
+@shared_task(name="ledger.time_out_attempts")
+def time_out_attempts() -> int:
+    """Attempts past their `answer_by`: silence means unknown."""
+    return outcomes.time_out_due()

@@ -1,0 +1,151 @@
+"""Nothing stays in doubt without a person for ever: the ceilings, and the cases that other states call for. Found by reading rows."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+
+from ledger import catalogue, outcomes, states
+from ledger.models import Effect
+from ledger.outcomes import Locked
+from reconciliation import cases, health, looks
+from reconciliation import states as cs
+from reconciliation.health import RECONCILER
+from reconciliation.models import Case
+from runs import transition
+from runs.models import Run
+from runs.states import CANCELLING
+
+STOP_WITHIN = timedelta(minutes=15)
+
+
+def pass_ceilings(limit: int = 200) -> int:
+    """Effects past their ceiling go to a person (or wait out an outage in one grouped case); returns how many were handled."""
+    now = transition.clock()
+    due = Effect.objects.filter(person_after__lte=now, state__in=[states.UNKNOWN, states.PENDING]).order_by("person_after")
+    return _each(due.values_list("pk", flat=True)[:limit], _pass_ceiling)
+
+
+def _pass_ceiling(held: Locked) -> None:
+    effect, now = held.effect, transition.clock()
+    if effect.person_after is None or effect.person_after > now or effect.state not in (states.UNKNOWN, states.PENDING):
+        return
+    if effect.state == states.PENDING:
+        outcomes.move(held, states.UNKNOWN, RECONCILER, {"why": "final_by passed"})
+        return
+    record = catalogue.capability(effect.provider)
+    if record.lookup != "none" and health.unreachable_since(effect.provider) is not None:
+        _wait_out(held)
+        return
+    kind, why = _why(held)
+    outcomes.move(held, states.AMBIGUOUS, RECONCILER, {"why": why})
+    cases.open_for_effect(held, kind, why, RECONCILER)
+
+
+def _wait_out(held: Locked) -> None:
+    """During an outage an effect waits longer for a person; past that, all of them stand in one case for the provider."""
+    effect, now = held.effect, transition.clock()
+    record = catalogue.capability(effect.provider)
+    limit = (effect.unknown_since or now) + timedelta(seconds=record.person_after_unreachable_s)
+    if limit <= now:
+        since = health.unreachable_since(effect.provider)
+        why = f"{effect.provider} has not answered since {since:%Y-%m-%d %H:%M} UTC. What is unknown there is asked again by itself."
+        cases.open_without_run(cs.PROVIDER_DOWN, effect.provider, why, RECONCILER, {"since": since.isoformat() if since else None})
+        limit = now + timedelta(seconds=60)
+    Effect.objects.filter(pk=effect.pk).update(person_after=min(limit, now + timedelta(seconds=60)))
+
+
+def _why(held: Locked) -> tuple[str, str]:
+    effect = held.effect
+    if catalogue.capability(effect.provider).lookup == "none":
+        return cs.NO_LOOKUP, f"{effect.provider} cannot be asked about {effect.action}. Only a person can find out."
+    empty = len(looks.empty_looks(held))
+    alive = sorted({a.holder for a in held.attempts if a.stopped_at is None})
+    if empty and alive:
+        found = f"{empty} look{'s' if empty > 1 else ''} found nothing, but worker {', '.join(alive)} was never confirmed stopped."
+        return cs.NOT_FOUND_SENDER_ALIVE, found
+    return cs.CEILING, f"After {effect.looks} checks {effect.provider} has not told us whether it happened."
+
+
+def open_wanted(limit: int = 200) -> int:
+    """Open the cases that an effect's state calls for: conflicted, duplicated, absent and asked about. Returns how many."""
+    opened = 0
+    for state, kind in ((states.CONFLICTED, cs.CONFLICTING), (states.DUPLICATED, cs.DUPLICATED)):
+        wanted = Effect.objects.filter(state=state).exclude(_has_case(kind, settled_too=kind == cs.DUPLICATED))
+        opened += _each(wanted.values_list("pk", flat=True)[:limit], lambda held, kind=kind: _open_wanted(held, kind))
+    asked = Effect.objects.filter(state=states.ABSENT, release="asked").exclude(_has_case(cs.ABSENT_ASK))
+    return opened + _each(asked.values_list("pk", flat=True)[:limit], lambda held: _open_wanted(held, cs.ABSENT_ASK))
+
+
+def _has_case(kind: str, settled_too: bool = False) -> Exists:
+    rows = Case.objects.filter(effect=OuterRef("pk"), kind=kind)
+    return Exists(rows if settled_too else rows.exclude(state=cs.SETTLED))
+
+
+def _open_wanted(held: Locked, kind: str) -> None:
+    effect = held.effect
+    if kind == cs.CONFLICTING and effect.state == states.CONFLICTED:
+        cases.open_for_effect(held, kind, _conflict(effect), RECONCILER)
+    elif kind == cs.DUPLICATED and effect.state == states.DUPLICATED:
+        ids = _surplus_candidates(effect)
+        why = f"Found {len(ids)} times at {effect.provider}: {', '.join(ids)}. Say which are the surplus."
+        cases.open_for_effect(held, kind, why, RECONCILER, {"external_ids": ids})
+    elif kind == cs.ABSENT_ASK and effect.state == states.ABSENT and effect.release == "asked":
+        why = f"Proved not to have happened. Shall {effect.action} {effect.provider_reference} be sent again?"
+        cases.open_for_effect(held, kind, why, RECONCILER)
+
+
+def _conflict(effect: Effect) -> str:
+    said = [f"{e.source} says {e.verdict}" for e in effect.evidence.order_by("at") if e.verdict not in ("empty", "unreachable")]
+    holder = (
+        Effect.objects.filter(**effect.action_key, holds_action=True).exclude(pk=effect.pk).select_related("run").first()
+        if not effect.holds_action
+        else None
+    )
+    also = f" The same business action is also held by {holder.ref} of {holder.run.ref}." if holder else ""
+    return f"Answers disagree: {'; '.join(said[-4:])}. Nothing is repeated meanwhile.{also}"
+
+
+def _surplus_candidates(effect: Effect) -> list[str]:
+    for evidence in effect.evidence.filter(verdict=states.DUPLICATED).order_by("-at"):
+        if ids := evidence.detail.get("external_ids"):
+            return list(ids)
+    return [effect.external_id] if effect.external_id else []
+
+
+def watch_stopping(limit: int = 100) -> int:
+    """A worker that goes on answering but does not stop: a case that offers Terminate. Returns how many were opened."""
+    late = Run.objects.filter(state=CANCELLING, lease_token__isnull=False, asked_at__lte=transition.clock() - STOP_WITHIN)
+    late = late.exclude(Exists(Case.objects.filter(run=OuterRef("pk"), kind=cs.DOES_NOT_STOP).exclude(state=cs.SETTLED)))
+    ids = list(late.values_list("pk", flat=True)[:limit])
+    for run_id in ids:
+        with transaction.atomic(durable=True):
+            run = transition.lock(run_id)
+            if run.state == CANCELLING and run.lease_token is not None:
+                why = f"Worker {run.lease_holder} still answers but has not stopped. Terminating would close the run without clean-up."
+                cases.open_for_run(run, cs.DOES_NOT_STOP, why, RECONCILER)
+    return len(ids)
+
+
+def settle_outages() -> int:
+    """The grouped case of a provider settles when it answers again; returns how many."""
+    settled = 0
+    for case in Case.objects.filter(kind=cs.PROVIDER_DOWN).exclude(state=cs.SETTLED):
+        if health.unreachable_since(case.provider) is None:
+            with transaction.atomic(durable=True):
+                cases.close(cases.lock(case.pk), RECONCILER, {"verdict": "settled_itself"})
+                settled += 1
+    return settled
+
+
+def _each(ids: Iterable[uuid.UUID], handle: object) -> int:
+    handled = 0
+    for pk in list(ids):
+        with transaction.atomic(durable=True):
+            handle(outcomes.lock(pk))  # type: ignore[operator]
+            handled += 1
+    return handled

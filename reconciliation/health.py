@@ -1,0 +1,62 @@
+"""Whether a provider can be asked at present: one row each, one alert, which clears itself. An outage says nothing about any effect."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import DateTimeField, ExpressionWrapper, Value
+from django.db.models.functions import Least, Now, Random
+
+from ledger import states
+from ledger.models import Effect
+from reconciliation.models import ProviderHealth
+from runs import actors, timeline, transition
+
+FAILURES_BEFORE_ALERT = 3
+RECOVERY_SPREAD = timedelta(seconds=5)
+RECONCILER = actors.system("reconciler")
+
+
+def reached(provider: str) -> None:
+    """A look was answered. Ends an outage: the alert clears, and what waited for the provider is looked at soon."""
+    with transaction.atomic(durable=True):
+        row = _lock(provider)
+        was_down, alerted = row.unreachable_since, row.alerted_at
+        row.last_answer_at, row.unreachable_since, row.failures, row.alerted_at, row.detail = transition.clock(), None, 0, None, ""
+        row.save()
+        if alerted is not None:
+            timeline.append_system("provider.up", RECONCILER, provider, {"down_since": str(was_down)})
+        if was_down is not None:
+            _look_soon(provider)
+
+
+def not_reached(provider: str, detail: str, denied: bool) -> None:
+    """A look told us nothing. The third in a row, or being denied access once, raises the one alert."""
+    with transaction.atomic(durable=True):
+        row = _lock(provider)
+        now = transition.clock()
+        row.unreachable_since = row.unreachable_since or now
+        row.failures += 1
+        row.detail = detail[:500]
+        if row.alerted_at is None and (denied or row.failures >= FAILURES_BEFORE_ALERT):
+            row.alerted_at = now
+            timeline.append_system("provider.down", RECONCILER, provider, {"detail": row.detail, "denied": denied})
+        row.save()
+
+
+def unreachable_since(provider: str) -> datetime | None:
+    """Since when the provider has not answered, or None when it does."""
+    return ProviderHealth.objects.filter(pk=provider).values_list("unreachable_since", flat=True).first()
+
+
+def _lock(provider: str) -> ProviderHealth:
+    ProviderHealth.objects.get_or_create(pk=provider)
+    return ProviderHealth.objects.select_for_update().get(pk=provider)
+
+
+def _look_soon(provider: str) -> None:
+    """Spread over a few seconds what would otherwise wait for its turn in the schedule."""
+    waiting = Effect.objects.filter(provider=provider, state__in=states.LOOKED_AT, next_look_at__gt=Now())
+    soon = ExpressionWrapper(Now() + Random() * Value(RECOVERY_SPREAD), output_field=DateTimeField())
+    waiting.update(next_look_at=Least("next_look_at", soon))

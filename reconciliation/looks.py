@@ -1,0 +1,196 @@
+"""Asking providers about effects in doubt: what is due is leased, asked outside any transaction, and kept as evidence.
+
+A look is a question under the business reference. It never sends anything again, and two reconcilers never ask about one effect at once.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Q
+
+from ledger import catalogue, outcomes, states
+from ledger.models import Effect, Evidence
+from ledger.outcomes import Fact, Locked
+from ledger.providers.base import Look, Sought
+from reconciliation import health, verdicts
+from reconciliation.health import RECONCILER
+from reconciliation.models import ProviderHealth
+from runs import transition
+
+LEASE = timedelta(seconds=60)
+DOWN_RETRY_S = (15.0, 300.0)
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """The right to look at one effect once, until the look lease ends."""
+
+    operation_id: uuid.UUID
+    token: uuid.UUID
+
+
+def take_due(limit: int = 50) -> list[Ticket]:
+    """Lease the effects whose look is due, within each provider's rate."""
+    tickets: list[Ticket] = []
+    due = Effect.objects.filter(next_look_at__lte=transition.clock(), state__in=states.LOOKED_AT)
+    for provider in due.order_by("provider").values_list("provider", flat=True).distinct():
+        tickets += _take(provider, limit)
+    return tickets
+
+
+def _take(provider: str, limit: int) -> list[Ticket]:
+    rate = catalogue.capability(provider).rate_per_s
+    with transaction.atomic(durable=True):
+        ProviderHealth.objects.get_or_create(pk=provider)
+        row = ProviderHealth.objects.select_for_update(skip_locked=True).filter(pk=provider).first()
+        if row is None:
+            return []
+        now = transition.clock()
+        free_from = max(row.looks_taken_at or now, now - timedelta(seconds=1))
+        allowed = min(limit, int((now - free_from).total_seconds() * rate) if row.looks_taken_at else limit)
+        tickets = _lease(provider, now, allowed)
+        ProviderHealth.objects.filter(pk=provider).update(looks_taken_at=free_from + timedelta(seconds=len(tickets) / rate))
+        return tickets
+
+
+def _lease(provider: str, now: datetime, count: int) -> list[Ticket]:
+    due = Effect.objects.select_for_update(skip_locked=True, no_key=True).filter(
+        Q(look_until__isnull=True) | Q(look_until__lte=now), provider=provider, next_look_at__lte=now, state__in=states.LOOKED_AT
+    )
+    tickets = [Ticket(pk, uuid.uuid4()) for pk in due.order_by("next_look_at").values_list("pk", flat=True)[:count]]
+    for ticket in tickets:
+        Effect.objects.filter(pk=ticket.operation_id).update(look_token=ticket.token, look_until=now + LEASE)
+    return tickets
+
+
+def look(ticket: Ticket) -> str:
+    """Ask the provider about one leased effect and keep what it says. Returns the verdict that was read."""
+    effect = Effect.objects.select_related("run").get(pk=ticket.operation_id)
+    if effect.look_token != ticket.token or effect.state not in states.LOOKED_AT:
+        return "not_due"
+    sought = _sought(effect)
+    began, version = transition.clock(), effect.version
+    answer = catalogue.provider(effect.provider).look(sought)
+    reading = verdicts.read(answer, sought)
+    if reading.verdict == verdicts.UNREACHABLE:
+        health.not_reached(effect.provider, answer.detail, answer.outcome == "refused_access")
+    else:
+        health.reached(effect.provider)
+    with transaction.atomic(durable=True):
+        held = outcomes.lock(effect.pk)
+        _keep(held, _fact(answer, reading, began, version if held.effect.version == version else None))
+        _schedule(held, reading)
+    return reading.verdict
+
+
+def _sought(effect: Effect) -> Sought:
+    assert effect.sent_at is not None
+    return Sought(
+        provider_reference=effect.provider_reference,
+        operation_id=str(effect.operation_id),
+        external_id=effect.external_id or None,
+        action=effect.action,
+        amount=effect.amount,
+        currency=effect.currency or None,
+        sent_at=effect.sent_at,
+    )
+
+
+def _fact(answer: Look, reading: verdicts.Reading, began: datetime, version: int | None) -> Fact:
+    found = reading.found
+    return Fact(
+        source="look",
+        verdict=reading.verdict,
+        external_id=found.external_id if found else "",
+        amount=found.amount if found else None,
+        currency=(found.currency or "") if found else "",
+        reference=found.reference if found else "",
+        provider_time=found.at if found else None,
+        began_at=began,
+        effect_version=version,
+        http_status=answer.http_status,
+        body=answer.body,
+        body_sha256=answer.body_sha256,
+        request_id=answer.request_id or "",
+        detail={"outcome": answer.outcome, "detail": answer.detail[:500], "external_ids": list(reading.external_ids)},
+    )
+
+
+def _keep(held: Locked, fact: Fact) -> None:
+    if fact.verdict == verdicts.UNREACHABLE:
+        outcomes.note(held, fact, RECONCILER, "no_information")
+    elif fact.verdict == verdicts.EMPTY:
+        outcomes.note(held, fact, RECONCILER, "applied" if fact.effect_version is not None else "no_information")
+        conclude(held)
+    else:
+        outcomes.tell(held, fact, RECONCILER)
+
+
+def conclude(held: Locked) -> None:
+    """Prove absence from the evidence, if it suffices."""
+    record = catalogue.capability(held.effect.provider)
+    if held.effect.state in states.LOOKED_AT and verdicts.is_absent(senders(held), empty_looks(held), record):
+        proof = {"looks": len(empty_looks(held)), "senders": [a.stopped_how for a in held.attempts]}
+        outcomes.tell(held, Fact(source="look", verdict=states.ABSENT, detail=proof), RECONCILER)
+
+
+def senders(held: Locked) -> list[verdicts.Sender]:
+    """The effect's attempts as absence sees them."""
+    return [verdicts.Sender(a.stopped_at, a.state == states.NOT_SENT) for a in held.attempts]
+
+
+def empty_looks(held: Locked) -> list[verdicts.EmptyLook]:
+    """The usable empty looks since the present doubt began."""
+    since = held.effect.unknown_since
+    rows = Evidence.objects.filter(effect=held.effect, source="look", verdict=verdicts.EMPTY, began_at__isnull=False)
+    if since is not None:
+        rows = rows.filter(began_at__gte=since)
+    return [verdicts.EmptyLook(row.began_at, row.effect_version is not None) for row in rows if row.began_at is not None]
+
+
+def _schedule(held: Locked, reading: verdicts.Reading) -> None:
+    """When to look next. An unreachable provider uses up no look of the schedule; nothing in doubt is ever simply dropped."""
+    effect = held.effect
+    values: dict[str, object] = {"look_token": None, "look_until": None}
+    if effect.state in states.LOOKED_AT:
+        if reading.verdict == verdicts.UNREACHABLE:
+            values["next_look_at"] = _retry_while_down(effect)
+        else:
+            values["looks"] = effect.looks + 1
+            values["next_look_at"] = next_due(held, effect.looks + 1)
+    Effect.objects.filter(pk=effect.pk).update(**values)
+
+
+def next_due(held: Locked, looks: int) -> datetime | None:
+    """The earlier of the provider's schedule and the first moment at which a look could prove absence."""
+    effect, record = held.effect, catalogue.capability(held.effect.provider)
+    now = transition.clock()
+    due = catalogue.look_due(record, effect.unknown_since or now, looks)
+    useful = verdicts.useful_look_at(senders(held), empty_looks(held), record)
+    if due is not None and due <= now:
+        due = now + timedelta(seconds=record.look_spacing_s)
+    times = [time for time in (due, useful) if time is not None and time > now]
+    return min(times) if times else due
+
+
+def _retry_while_down(effect: Effect) -> datetime:
+    now = transition.clock()
+    least, most = DOWN_RETRY_S
+    down_for = (now - (health.unreachable_since(effect.provider) or now)).total_seconds()
+    first = catalogue.capability(effect.provider).look_schedule_s[0]
+    return now + timedelta(seconds=max(min(least, first), min(most, down_for / 4)) * random.uniform(0.9, 1.1))  # noqa: S311
+
+
+def ask_now(operation_id: uuid.UUID) -> bool:
+    """A person asks to check now: the next look is due at once. False when the effect is not in doubt (or cannot be looked up)."""
+    asked = Effect.objects.filter(pk=operation_id, state__in=states.LOOKED_AT)
+    effect = asked.first()
+    if effect is None or catalogue.capability(effect.provider).lookup == "none":
+        return False
+    asked.update(next_look_at=transition.clock())
+    return True

@@ -1,0 +1,119 @@
+"""The inbox of webhooks: verified over raw bytes, stored, answered, then processed by a sweep. Evidence, never authority."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from ledger import catalogue, outcomes
+from ledger.models import Effect
+from ledger.outcomes import Fact
+from ledger.providers.base import Found, News, SignatureRefused
+from reconciliation import cases, states
+from reconciliation.health import RECONCILER
+from reconciliation.models import WebhookEvent
+from runs import hints, transition
+from runs.errors import Invalid
+from runs.ids import parse_uuid
+
+KEPT_HEADERS = ("webhook-id", "webhook-timestamp", "stripe-signature", "content-type", "user-agent")
+RAW_BYTES_MAX = 256 * 1024
+
+
+def receive(provider: str, headers: Mapping[str, str], raw: bytes) -> WebhookEvent:
+    """Verify and store one webhook; only after that may it be answered 2xx. Raises `Invalid` when it is not believed."""
+    if len(raw) > RAW_BYTES_MAX:
+        raise Invalid(f"A webhook is at most {RAW_BYTES_MAX} bytes.", field="body")
+    try:
+        news = catalogue.provider(provider).read_webhook(headers, raw, transition.clock())
+    except SignatureRefused as refused:
+        raise Invalid(f"The webhook is not believed: {refused}", field="signature") from refused
+    row, created = WebhookEvent.objects.get_or_create(provider=provider, event_id=news.event_id, defaults=_values(news, headers, raw))
+    if not created:
+        WebhookEvent.objects.filter(pk=row.pk).update(received=F("received") + 1)
+    hints.nudge("webhook.received")
+    return row
+
+
+def _values(news: News, headers: Mapping[str, str], raw: bytes) -> dict[str, Any]:
+    found = None
+    if news.found is not None:
+        found = asdict(news.found) | {"at": news.found.at.isoformat() if news.found.at else None}
+    return {
+        "kind": news.kind,
+        "operation_id": parse_uuid(news.operation_id) if news.operation_id else None,
+        "reference": news.reference or "",
+        "found": found,
+        "raw": raw,
+        "raw_sha256": hashlib.sha256(raw).hexdigest(),
+        "headers": {name: value for name, value in headers.items() if name.lower() in KEPT_HEADERS},
+    }
+
+
+def process_due(limit: int = 100) -> int:
+    """Process what is stored and not processed yet; returns how many. Order never matters."""
+    ids = list(WebhookEvent.objects.filter(processed_at__isnull=True).order_by("received_at").values_list("pk", flat=True)[:limit])
+    for pk in ids:
+        process(pk)
+    return len(ids)
+
+
+def process(pk: uuid.UUID) -> None:
+    """Use one stored webhook, once."""
+    event = WebhookEvent.objects.get(pk=pk)
+    operation_id = _effect_of(event)
+    with transaction.atomic(durable=True):
+        held = outcomes.lock(operation_id) if operation_id else None
+        row = WebhookEvent.objects.select_for_update().get(pk=pk)
+        if row.processed_at is not None:
+            return
+        used_as = "nothing_in_it"
+        if row.found is not None and held is not None:
+            used_as = outcomes.tell(held, _fact(row), RECONCILER)
+        elif row.found is not None:
+            used_as = "orphan"
+            why = f"{row.provider} told us of {row.reference or row.event_id} ({row.kind}), which is of no operation that we know."
+            cases.open_without_run(states.ORPHAN, row.provider, why, RECONCILER, {"webhook": str(pk), **row.found}, row.reference)
+        WebhookEvent.objects.filter(pk=pk).update(processed_at=transition.clock(), used_as=used_as)
+
+
+def _effect_of(event: WebhookEvent) -> uuid.UUID | None:
+    """The effect a webhook speaks of: by our operation id where the provider hands it back, else by reference (the holder first)."""
+    ours = Effect.objects.filter(provider=event.provider)
+    if event.operation_id is not None:
+        found = ours.filter(pk=event.operation_id).values_list("pk", flat=True).first()
+        if found is not None:
+            return found
+    if not event.reference:
+        return None
+    reference, _, number = event.reference.rpartition("#")
+    occurrence = int(number) if reference and number.isdigit() else 1
+    named = ours.filter(business_ref=reference if occurrence > 1 else event.reference, occurrence=occurrence)
+    return named.order_by("-holds_action", "-created_at").values_list("pk", flat=True).first()
+
+
+def _fact(row: WebhookEvent) -> Fact:
+    assert row.found is not None
+    at = row.found["at"]
+    found = Found(**(row.found | {"at": datetime.fromisoformat(at) if at else None}))
+    return Fact(
+        source="webhook",
+        verdict=found.state,
+        external_id=found.external_id,
+        amount=found.amount,
+        currency=found.currency or "",
+        reference=found.reference,
+        provider_time=found.at,
+        body=bytes(row.raw)[:4096].decode("utf-8", "replace"),
+        body_sha256=row.raw_sha256,
+        request_id=row.event_id,
+        signature="verified",
+        detail={"kind": row.kind},
+    )

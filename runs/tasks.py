@@ -1,0 +1,31 @@
+"""Celery's doors to the life of a run: every task is a sweep that is safe to run twice."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from runs import cancellation, leases, steps, waiting
+
+
+@shared_task(name="runs.expire_leases")
+def expire_leases() -> int:
+    """Leases that ran out: what they were sending becomes unknown."""
+    return leases.expire_due()
+
+
+@shared_task(name="runs.advance_stopping")
+def advance_stopping() -> int:
+    """Stopping runs that have become quiet are closed."""
+    return cancellation.advance_due()
+
+
+@shared_task(name="runs.wake_waiting")
+def wake_waiting() -> int:
+    """Runs whose condition is met are scheduled."""
+    return waiting.wake_due()
+
+
+@shared_task(name="runs.pass_deadlines")
+def pass_deadlines() -> int:
+    """Runs past their deadline are cancelled; steps past theirs are timed out."""
+    return cancellation.cancel_past_deadline() + steps.time_out_due()
