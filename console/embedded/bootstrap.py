@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("kind", choices=["base", "dev"])
     parser.add_argument("--browser", action="store_true", help="see to it that there is a Chromium")
     arguments = parser.parse_args()
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 - this file runs before anything has checked
         raise SystemExit(f"Countermand needs Python 3.11 or newer; this is {sys.version.split()[0]} ({sys.executable}).")
     HOME.mkdir(parents=True, exist_ok=True)
     with open(HOME / "bootstrap.lock", "w") as lock:
