@@ -3,7 +3,8 @@
 It needs httpx only, knows nothing of the server's code, and must never send anything without a confirmed go-ahead.
 """
 
-from countermand.aio import AsyncCountermand, AsyncRun
+from countermand.aio import AsyncCountermand
+from countermand.async_run import AsyncRun
 from countermand.cleaning import Cleanup, OverBudget
 from countermand.client import Countermand
 from countermand.doors import Answer, Door, HttpDoor

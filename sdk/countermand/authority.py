@@ -33,9 +33,7 @@ class Held(Protocol):
 class Authority:
     """`role`: work or cleanup. `shutdown`: set when this process should give its leases back."""
 
-    def __init__(
-        self, door: Door, facts: Facts, lease: Held, *, role: str = "work", shutdown: threading.Event | None = None
-    ) -> None:
+    def __init__(self, door: Door, facts: Facts, lease: Held, *, role: str = "work", shutdown: threading.Event | None = None) -> None:
         self.door = door
         self.facts = facts
         self.lease = lease
@@ -85,9 +83,7 @@ class Authority:
                 if self.lease.out_of_time(pause_s):
                     if fact:
                         self.facts.keep(fact)
-                    raise self.lease.lose(
-                        f"the control plane could not be reached while the lease lasted ({error})"
-                    ) from error
+                    raise self.lease.lose(f"the control plane could not be reached while the lease lasted ({error})") from error
                 time.sleep(pause_s)
                 pause_s = min(2.0, pause_s * 2)
             except Problem as problem:

@@ -139,9 +139,7 @@ def clean(door: Door, facts: Facts, claimed: Json, handlers: dict[str, Callable[
         outcome, detail = "failed", f"{type(error).__name__}: {error}"[:2000]
     finally:
         lease.close()
-    return _finish(
-        authority, door, item, {"lease": lease.token, "outcome": outcome, **({"detail": detail} if detail else {})}
-    )
+    return _finish(authority, door, item, {"lease": lease.token, "outcome": outcome, **({"detail": detail} if detail else {})})
 
 
 def _finish(authority: Authority, door: Door, item: Json, body: Json) -> str:

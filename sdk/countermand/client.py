@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import threading
 import uuid
 from collections.abc import Callable
@@ -17,28 +16,19 @@ from countermand.errors import (
     CountermandError,
     Json,
     LeaseLost,
-    Problem,
     RunReleased,
     RunSuspended,
     RunWaits,
     Unreachable,
 )
 from countermand.facts import Facts
+from countermand.holders import new_holder
 from countermand.run import Run
 from countermand.runner import end, execute, open_run
 from countermand.spool import Spool, default_folder
+from countermand.work import Supervisor
 
 Plan = TypeVar("Plan", bound=Callable[..., Any])
-
-
-def new_holder() -> str:
-    """A name for this process as holder of leases, unique for ever: host, process id, random."""
-    return holder_for(os.getpid(), uuid.uuid4().hex[:12])
-
-
-def holder_for(pid: int, salt: str) -> str:
-    """The holder name of a process of this host."""
-    return f"{socket.gethostname()}:{pid}:{salt}"
 
 
 class Countermand:
@@ -48,13 +38,9 @@ class Countermand:
     folder for facts that cannot be delivered (default COUNTERMAND_SPOOL or ~/.countermand/spool).
     """
 
-    def __init__(
-        self, url: str = "", token: str = "", *, door: Door | None = None, spool: Spool | str | None = None
-    ) -> None:
+    def __init__(self, url: str = "", token: str = "", *, door: Door | None = None, spool: Spool | str | None = None) -> None:
         if door is None and not (url and token):
-            raise CountermandError(
-                "give url and token, or set COUNTERMAND_URL and COUNTERMAND_TOKEN and use Countermand.from_env()"
-            )
+            raise CountermandError("give url and token, or set COUNTERMAND_URL and COUNTERMAND_TOKEN and use Countermand.from_env()")
         self.door: Door = door or HttpDoor(url, token)
         if not isinstance(spool, Spool):
             spool = Spool(spool or default_folder(url or "in-process"))
@@ -67,9 +53,7 @@ class Countermand:
         """Read COUNTERMAND_URL and COUNTERMAND_TOKEN. Raises CountermandError naming what is missing."""
         missing = [name for name in ("COUNTERMAND_URL", "COUNTERMAND_TOKEN") if not os.environ.get(name)]
         if missing:
-            raise CountermandError(
-                f"set {' and '.join(missing)} (an administrator makes tokens on the dashboard's Access page)"
-            )
+            raise CountermandError(f"set {' and '.join(missing)} (an administrator makes tokens on the dashboard's Access page)")
         return cls(os.environ["COUNTERMAND_URL"], os.environ["COUNTERMAND_TOKEN"])
 
     def agent(self, name: str) -> Callable[[Plan], Plan]:
@@ -90,7 +74,7 @@ class Countermand:
 
         return register
 
-    def create(self, agent: str, *, title: str | None = None, input: Any = None, **options: Any) -> Json:  # noqa: A002
+    def create(self, agent: str, *, title: str | None = None, input: Any = None, **options: Any) -> Json:
         """Create a run for some worker to claim; returns the run. Safe to repeat with the same `client_key`.
 
         `options`: business_ref, client_key, labels, plan (step keys known beforehand), deadline_at (ISO 8601), runtime.
@@ -111,7 +95,7 @@ class Countermand:
         agent: str,
         *,
         business_ref: str | None = None,
-        input: Any = None,  # noqa: A002
+        input: Any = None,
         title: str | None = None,
         client_key: str | None = None,
         labels: Json | None = None,
@@ -191,17 +175,13 @@ class Countermand:
             return None
         return clean(self.door, self.facts, answer.body, self.cleanups, asked_s)
 
-    def work(
-        self, *, processes: int = 1, concurrency: int = 1, ttl_s: float | None = None, grace_s: float = 30.0
-    ) -> None:
+    def work(self, *, processes: int = 1, concurrency: int = 1, ttl_s: float | None = None, grace_s: float = 30.0) -> None:
         """Claim and run, for ever: `processes` child processes with `concurrency` runs each, supervised by this one.
 
         `ttl_s`: lease in seconds (default: the agent's). SIGTERM or SIGINT: sends in progress finish, leases are
         given back, the spool is delivered, within `grace_s` seconds; a second one kills the children. Call it from
         the main thread.
         """
-        from countermand.work import Supervisor
-
         Supervisor(self, processes=processes, concurrency=concurrency, ttl_s=ttl_s, grace_s=grace_s).run()
 
     def deliver_spool(self) -> int:
@@ -245,14 +225,10 @@ class Started:
                 "worker",
                 f"run {run.get('ref')} exists already with this client_key: a worker continues it",
             )
-        self._run = open_run(
-            self._cm.door, self._cm.facts, answer.body, ttl_s=self._ttl_s, asked_s=asked_s, block_s=self._block_s
-        )
+        self._run = open_run(self._cm.door, self._cm.facts, answer.body, ttl_s=self._ttl_s, asked_s=asked_s, block_s=self._block_s)
         return self._run
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> Literal[False]:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> Literal[False]:
         run = self._run
         if run is None:
             return False
@@ -262,17 +238,10 @@ class Started:
             run.lease.close()
         self._cm.facts.flush()
         if isinstance(error, RunSuspended):
-            raise RunWaits(
-                error.waits_for, f"{error} (run {run.ref}); a worker started with cm.work() continues it"
-            ) from error
+            raise RunWaits(error.waits_for, f"{error} (run {run.ref}); a worker started with cm.work() continues it") from error
         if error is None and ended == "suspended":
-            raise RunWaits(
-                "evidence", f"an effect of run {run.ref} is not known yet; a worker started with cm.work() continues it"
-            )
+            raise RunWaits("evidence", f"an effect of run {run.ref} is not known yet; a worker started with cm.work() continues it")
         if error is None and ended in ("cancelled", "lost"):
             run.lease.check()
             raise LeaseLost(f"run {run.ref} was not completed by this process")
         return False
-
-
-__all__ = ["Countermand", "Problem", "Started", "holder_for", "new_holder"]

@@ -67,9 +67,7 @@ class HttpDoor:
     answer.
     """
 
-    def __init__(
-        self, url: str, token: str, *, timeout_s: float = 5.0, transport: httpx.BaseTransport | None = None
-    ) -> None:
+    def __init__(self, url: str, token: str, *, timeout_s: float = 5.0, transport: httpx.BaseTransport | None = None) -> None:
         self.url = url.rstrip("/")
         self._token = token
         self._timeout_s = timeout_s
@@ -170,9 +168,7 @@ class HttpDoor:
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
         timeout = httpx.Timeout(self._timeout_s, read=self._timeout_s + wait_s)
         try:
-            response = self._http().request(
-                method, f"/api/v1{path}", json=body, params=query, headers=headers, timeout=timeout
-            )
+            response = self._http().request(method, f"/api/v1{path}", json=body, params=query, headers=headers, timeout=timeout)
         except httpx.HTTPError as error:
             raise Unreachable(f"{method} {path}: {type(error).__name__}: {error}") from error
         return _read(method, path, response)

@@ -74,9 +74,7 @@ def _known(run: Run, body: Json, send: Send, declare_first: bool) -> Sent:
             return interpret(found, body)
         except Doubt as doubt:
             if doubt.effect.get("unknowable"):
-                raise EffectUnknowable(
-                    _sentence(doubt.effect, "nobody can find out whether this happened"), doubt.effect
-                ) from None
+                raise EffectUnknowable(_sentence(doubt.effect, "nobody can find out whether this happened"), doubt.effect) from None
             _wait(run, doubt, body, until_s)
         except EffectDidNotHappen as error:
             step = steps.current()
@@ -93,9 +91,7 @@ def _wait(run: Run, doubt: Doubt, body: Json, until_s: float) -> None:
         return
     theirs = doubt.run is not None and doubt.run not in (run.id, run.ref) and doubt.operation_id
     if theirs:
-        suspend(
-            run, "operation", f"{body['business_ref']} is in doubt in run {doubt.run}", operation_id=doubt.operation_id
-        )
+        suspend(run, "operation", f"{body['business_ref']} is in doubt in run {doubt.run}", operation_id=doubt.operation_id)
     suspend(run, "evidence", f"it is not known whether {body['action']} {body['business_ref']} happened")
 
 
@@ -122,9 +118,7 @@ def interpret(found: Json, body: Json) -> Sent:
 def _did_not(state: str, facts: Json, found: Json, body: Json) -> NoReturn:
     what = f"{body['action']} {body['business_ref']}"
     if state == "refused":
-        raise EffectRefused(
-            _sentence(found, f"{body['provider']} refused {what}"), {**facts, "response": found.get("response")}
-        )
+        raise EffectRefused(_sentence(found, f"{body['provider']} refused {what}"), {**facts, "response": found.get("response")})
     sentences = {
         "absent": f"it is proved that {what} did not happen",
         "withheld": f"{what} was withheld: the run was stopped before it was sent",

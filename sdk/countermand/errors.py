@@ -178,8 +178,8 @@ TOLD: dict[str, type[Told]] = {
 def told_from(error: Json | None, key: str) -> Told:
     """Rebuild the error a failed step stored, so that every worker's plan sees the same one."""
     error = error or {}
-    message = str(error.get("message") or f"step {key!r} failed")
+    message = str(error.get("message") or "")
     kind = TOLD.get(str(error.get("type")))
     if kind:
         return kind(message, error.get("facts"))
-    return StepFailed(message, {"step": key, "error": error})
+    return StepFailed(f"step {key!r} failed: {message}", {"step": key, "error": error})

@@ -49,9 +49,7 @@ class Lease:
     def start(self) -> None:
         """Start renewing and listening."""
         for target in (self._renew, self._listen):
-            thread = threading.Thread(
-                target=target, name=f"countermand-{target.__name__.strip('_')}-{self.run}", daemon=True
-            )
+            thread = threading.Thread(target=target, name=f"countermand-{target.__name__.strip('_')}-{self.run}", daemon=True)
             thread.start()
             self._threads.append(thread)
 
@@ -177,9 +175,7 @@ class Lease:
         while not self._closed.wait(pause_s) and not isinstance(self._over, LeaseLost):
             asked_s = now_s()
             try:
-                answer = self.door.directives(
-                    [(self.run, self.epoch)], [self.run] if self.cancelled.is_set() else [], POLL_S
-                )
+                answer = self.door.directives([(self.run, self.epoch)], [self.run] if self.cancelled.is_set() else [], POLL_S)
             except (Unreachable, Problem) as error:
                 log.debug("directives: %s", error)
                 pause_s = min(5.0, pause_s * 2 or 0.2)

@@ -26,9 +26,7 @@ class Run:
     raises.
     """
 
-    def __init__(
-        self, facts: Json, authority: Authority, lease: Lease, finished: list[Json], *, block_s: float | None = None
-    ) -> None:
+    def __init__(self, facts: Json, authority: Authority, lease: Lease, finished: list[Json], *, block_s: float | None = None) -> None:
         self._facts = facts
         self.authority = authority
         self.lease = lease
@@ -178,9 +176,7 @@ class Run:
         longer read once the run is cancelled. `cost(content)`: the cost when fn does not return it. A result that
         arrives after the cancel is reported with its cost and thrown away: RunCancelled is raised instead.
         """
-        return models.model_call(
-            self, key, lambda: steps.call(self, fn, args, kwargs), cost, title=title, deadline_s=deadline_s
-        )
+        return models.model_call(self, key, lambda: steps.call(self, fn, args, kwargs), cost, title=title, deadline_s=deadline_s)
 
     def approval(
         self,
@@ -203,7 +199,7 @@ class Run:
         self,
         agent: str,
         *,
-        input: Any = None,  # noqa: A002  (the contract's word)
+        input: Any = None,
         business_ref: str | None = None,
         title: str | None = None,
         key: str | None = None,
@@ -217,17 +213,13 @@ class Run:
         """
         body: Json = {"agent": agent, "title": title or agent, "input": {} if input is None else input}
         body.update({k: v for k, v in {"business_ref": business_ref, "labels": labels}.items() if v is not None})
-        return waiting.child(
-            self, key or f"child.{agent}" + (f":{business_ref}" if business_ref else ""), body, wait=wait
-        )
+        return waiting.child(self, key or f"child.{agent}" + (f":{business_ref}" if business_ref else ""), body, wait=wait)
 
     def sleep_until(self, key: str, wake_at: str) -> None:
         """Wait until a time (ISO 8601 with offset) without a process. Passes at once when replayed after it."""
         waiting.sleep_until(self, key, wake_at)
 
-    def cleanup(
-        self, key: str, handler: str, arguments: Json, *, order: int | None = None, cleans: str | None = None
-    ) -> None:
+    def cleanup(self, key: str, handler: str, arguments: Json, *, order: int | None = None, cleans: str | None = None) -> None:
         """Register tidying before it is needed: after a cancel or failure `handler` is called with `arguments`.
 
         `order`: lower first. `cleans`: the operation id it waits for. Raises as `checkpoint`.

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from countermand import steps
+from countermand.async_run import AsyncRun
 from countermand.authority import Authority
 from countermand.doors import Door
 from countermand.errors import (
@@ -45,14 +46,10 @@ def open_run(
 ) -> Run:
     """Make a Run of a claim's answer (`run`, `lease`, `steps`) and start renewing its lease."""
     run, held = claimed["run"], claimed["lease"]
-    lease = Lease(
-        door, facts, str(run["id"]), held, ttl_s=ttl_s or float(held.get("expires_in_s") or TTL_S), asked_s=asked_s
-    )
+    lease = Lease(door, facts, str(run["id"]), held, ttl_s=ttl_s or float(held.get("expires_in_s") or TTL_S), asked_s=asked_s)
     authority = Authority(door, facts, lease, shutdown=shutdown)
     lease.start()
-    finished = [
-        step for step in claimed.get("steps", []) if step.get("state") in ("done", "failed", "timed_out", "discarded")
-    ]
+    finished = [step for step in claimed.get("steps", []) if step.get("state") in ("done", "failed", "timed_out", "discarded")]
     return Run(run, authority, lease, finished, block_s=block_s)
 
 
@@ -72,10 +69,12 @@ def execute(run: Run, plan: Callable[..., Any]) -> str:
 
 def _call_plan(plan: Callable[..., Any], run: Run) -> Any:
     if inspect.iscoroutinefunction(plan):
-        from countermand.aio import AsyncRun
-
-        return asyncio.run(plan(AsyncRun(run)))
+        return asyncio.run(_on_loop(plan, run))
     return plan(run)
+
+
+async def _on_loop(plan: Callable[..., Any], run: Run) -> Any:
+    return await plan(AsyncRun(run))
 
 
 def end(run: Run, error: BaseException | None, result: Any = None) -> str:

@@ -135,9 +135,7 @@ def _ask(authority: Authority, body: Json, declare_first: bool) -> Op | Json:
     """Ask for the go-ahead; an Op is the permission to send once, a dict is an outcome that is known already."""
     run = authority.lease.run
     if declare_first:
-        declared = _confirmed(
-            authority, lambda: authority.door.begin_effect(run, {**body, "begin": False, "nonce": uuid.uuid4().hex})
-        )
+        declared = _confirmed(authority, lambda: authority.door.begin_effect(run, {**body, "begin": False, "nonce": uuid.uuid4().hex}))
         if declared.body.get("state") != "declared":
             return _effect_in(declared.body)
         reached("declared", run=run, operation_id=declared.body["operation_id"])
@@ -157,9 +155,7 @@ def _ask(authority: Authority, body: Json, declare_first: bool) -> Op | Json:
         except (KeyError, TypeError, ValueError) as error:
             raise authority.lease.lose(f"a go-ahead could not be read, so nothing was sent ({error!r})") from error
     if answer.status == 201:
-        raise ActionRefused(
-            f"the control plane gave no go-ahead: the effect is {answer.body.get('state')}", answer.body
-        )
+        raise ActionRefused(f"the control plane gave no go-ahead: the effect is {answer.body.get('state')}", answer.body)
     return _effect_in(answer.body)
 
 
@@ -170,9 +166,7 @@ def _confirmed(authority: Authority, call: Callable[[], Answer]) -> Answer:
             return call()
         except Unreachable as error:
             if pause_s is None:
-                raise authority.lease.lose(
-                    f"a go-ahead could not be confirmed, so nothing was sent ({error})"
-                ) from error
+                raise authority.lease.lose(f"a go-ahead could not be confirmed, so nothing was sent ({error})") from error
             time.sleep(pause_s)
         except Problem as problem:
             over = authority.lease.read(problem)
@@ -282,9 +276,7 @@ def _until_told(authority: Authority, fact: Json) -> Answer | None:
                 except SpoolFull:
                     pause_s = 1.0  # nowhere to put it: stay with it, and try both again
             if kept is not None and authority.lease.out_of_time():
-                raise authority.lease.lose(
-                    "an outcome could not be told while the lease lasted; it is in the spool"
-                ) from error
+                raise authority.lease.lose("an outcome could not be told while the lease lasted; it is in the spool") from error
             time.sleep(pause_s)
             pause_s = min(2.0, pause_s * 2)
             continue

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from countermand.errors import Json, Problem, StepFailed, StepTimedOut, Told, told_from
+from countermand.errors import Json, Problem, StepTimedOut, Told, told_from
 from countermand.suspending import suspend
 
 if TYPE_CHECKING:
@@ -58,9 +58,7 @@ def call(run: Run, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
     return fn(run, *args, **kwargs) if first == "run" else fn(*args, **kwargs)
 
 
-def run_step(
-    run: Run, key: str, work: Callable[[], Any], start: Json, *, cost: Callable[[], Json | None] = lambda: None
-) -> Any:
+def run_step(run: Run, key: str, work: Callable[[], Any], start: Json, *, cost: Callable[[], Json | None] = lambda: None) -> Any:
     """Start, work, finish; or return (or raise) what the step stored when it finished before."""
     stored = begin(run, key, start)
     if stored is not None:
@@ -75,7 +73,7 @@ def run_step(
         run.authority.check()
         if isinstance(error, Told):
             raise
-        raise StepFailed(f"step {key!r} failed: {error}", {"step": key, "error": as_error(error)}) from error
+        raise told_from(as_error(error), key) from error
     finally:
         _current.reset(inside)
     finish(run, key, {"outcome": "done", "result": result, **_costs(cost)})
@@ -125,9 +123,7 @@ def finish(run: Run, key: str, body: Json) -> None:
         raise run.lease.hear(answer.body.get("cancel"))
     run.authority.check()
     if recorded == "late":
-        raise StepTimedOut(
-            f"step {key!r} finished after its deadline; its result is kept as late evidence", {"step": key}
-        )
+        raise StepTimedOut(f"step {key!r} finished after its deadline; its result is kept as late evidence", {"step": key})
     run.finished[key] = {
         "key": key,
         "state": recorded or body["outcome"],
@@ -147,9 +143,7 @@ def as_stored(result: Any, key: str) -> Any:
     try:
         return json.loads(json.dumps(result, allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"step {key!r} returned something that is not JSON ({error}): return dicts, lists, strings and numbers"
-        ) from error
+        raise TypeError(f"step {key!r} returned something that is not JSON ({error}): return dicts, lists, strings and numbers") from error
 
 
 def failed(error: Exception) -> Json:

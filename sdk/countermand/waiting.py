@@ -83,13 +83,9 @@ def _child_closed(run: Run, key: str, found: Json) -> Any:
         steps.finish(run, key, {"outcome": "done", "result": found.get("result")})
         return found.get("result")
     if found["state"] == "failed":
-        error: ChildFailed | ChildCancelled = ChildFailed(
-            f"child {found.get('ref')} failed", {**facts, "error": found.get("error")}
-        )
+        error: ChildFailed | ChildCancelled = ChildFailed(f"child {found.get('ref')} failed", {**facts, "error": found.get("error")})
     else:
-        error = ChildCancelled(
-            f"child {found.get('ref')} was {found['state']}", {**facts, "account": _account(run, str(found["id"]))}
-        )
+        error = ChildCancelled(f"child {found.get('ref')} was {found['state']}", {**facts, "account": _account(run, str(found["id"]))})
     steps.finish(run, key, steps.failed(error))
     raise error
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from countermand import worker
-from countermand.client import holder_for
 from countermand.clock import now_s
+from countermand.holders import holder_for
 
 if TYPE_CHECKING:
     from countermand.client import Countermand
@@ -43,9 +43,7 @@ class Child:
 class Supervisor:
     """See Countermand.work."""
 
-    def __init__(
-        self, cm: Countermand, *, processes: int, concurrency: int, ttl_s: float | None, grace_s: float
-    ) -> None:
+    def __init__(self, cm: Countermand, *, processes: int, concurrency: int, ttl_s: float | None, grace_s: float) -> None:
         if not cm.agents and not cm.cleanups:
             raise ValueError("no agent is registered: decorate your plan with @cm.agent('name') before cm.work()")
         if threading.current_thread() is not threading.main_thread():

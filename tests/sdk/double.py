@@ -49,6 +49,7 @@ class Double:
     """`calls`: every (verb, path, body) in the order of arrival. `on(path_end, …)`: what to answer instead, once."""
 
     def __init__(self) -> None:
+        self.url = ""
         self.calls: list[tuple[str, str, Json]] = []
         self.runs: dict[str, Held] = {}
         self.changed = threading.Condition(threading.RLock())
@@ -293,18 +294,25 @@ class _Handler(BaseHTTPRequestHandler):
         """Quiet."""
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that are killed or stop listening are what these tests are about."""
+
+
 @contextlib.contextmanager
-def serving(port: int = 0) -> Iterator[tuple[Double, str]]:
-    """A double on 127.0.0.1; yields it and its address."""
+def serving(port: int = 0) -> Iterator[Double]:
+    """A double on 127.0.0.1; yields it, with its address as `url`."""
     double = Double()
     handler = type("Handler", (_Handler,), {"double": double})
-    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
-    server.daemon_threads = True
-    server.block_on_close = False
+    server = _Server(("127.0.0.1", port), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
-        yield double, f"http://127.0.0.1:{server.server_address[1]}"
+        double.url = f"http://127.0.0.1:{server.server_address[1]}"
+        yield double
     finally:
         with double.changed:
             double.changed.notify_all()
