@@ -25,6 +25,8 @@ class Effect(ReadOnlyUpdates):
     step_key = models.CharField(max_length=200)
     ordinal = models.IntegerField(default=0)
     role = models.CharField(max_length=20, choices=[(r, r) for r in states.ROLES], default=states.WORK)
+    acts_on = models.ForeignKey("self", models.PROTECT, null=True, related_name="acted_on_by", help_text="Cleanup, compensation.")
+    approval_id = models.UUIDField(null=True, help_text="The approval that was spent on it.")
 
     provider = models.CharField(max_length=60)
     action = models.CharField(max_length=100)
@@ -103,6 +105,34 @@ class Effect(ReadOnlyUpdates):
             "business_ref": self.business_ref,
             "occurrence": self.occurrence,
         }
+
+
+class ActionPolicy(models.Model):
+    """What administrators require of an action before it may be sent. Read inside the fence, so a change holds from its commit on."""
+
+    NEEDS = ("never", "always", "over")
+
+    provider = models.CharField(max_length=60)
+    action = models.CharField(max_length=100)
+    needs_approval = models.CharField(max_length=10, choices=[(n, n) for n in NEEDS], default="never")
+    over_major = models.DecimalField(
+        max_digits=20, decimal_places=4, null=True, help_text="With `over`: the amount in major units of whatever currency."
+    )
+    version = models.IntegerField(default=1)
+    changed_by = models.CharField(max_length=200, blank=True, default="")
+    changed_at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["provider", "action"], name="action_policy_once"),
+            models.CheckConstraint(
+                name="action_policy_over_has_amount", condition=~Q(needs_approval="over") | Q(over_major__gte=0)
+            ),
+        ]
+        verbose_name_plural = "action policies"
+
+    def __str__(self) -> str:
+        return f"{self.provider}.{self.action}: {self.needs_approval}"
 
 
 class Attempt(models.Model):

@@ -121,6 +121,12 @@ class Run(ReadOnlyUpdates):
     deadline_at = models.DateTimeField(null=True)
     result = models.JSONField(null=True)
     error = models.TextField(blank=True, default="")
+    cost_before_cancel = models.JSONField(default=dict, help_text="Sums of whole numbers by name, as model calls reported them.")
+    cost_after_cancel = models.JSONField(default=dict)
+    cleanup_seconds_max = models.FloatField(default=300)
+    cleanup_calls_max = models.IntegerField(default=20)
+    cleanup_calls = models.IntegerField(default=0)
+    cleanup_started_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [
@@ -175,6 +181,12 @@ class Run(ReadOnlyUpdates):
             models.Index(fields=["agent", "-created_at", "-id"], name="run_agent_newest"),
             models.Index(fields=["business_ref"], name="run_business_ref", opclasses=["varchar_pattern_ops"]),
             models.Index(fields=["parent", "id"], name="run_children"),
+            models.Index(fields=["id"], condition=Q(children_open__gt=0) | Q(children_unsettled__gt=0), name="run_minds_children"),
+            models.Index(
+                fields=["parent"],
+                condition=Q(parent__isnull=False) & (Q(closed_at__isnull=True) | Q(settlement__in=["pending", "unresolved"])),
+                name="run_unsettled_child",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -323,3 +335,133 @@ class Event(ReadOnlyUpdates):
 
     def __str__(self) -> str:
         return f"{self.run_id}#{self.seq} {self.kind}"
+
+
+class Approval(models.Model):
+    """A question that a run waits on, bound by digest to the action it allows. Decided once, by a person; spent once, inside the fence."""
+
+    STATES = ("requested", "approved", "rejected", "expired", "withdrawn")
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    run = models.ForeignKey(Run, models.PROTECT, related_name="approvals")
+    key = models.CharField(max_length=200)
+    question = models.CharField(max_length=1000)
+    details = models.JSONField(null=True)
+    action = models.JSONField(null=True, help_text="Provider, action, business_ref, occurrence, amount, currency, request.")
+    digest = models.CharField(max_length=64)
+    state = models.CharField(max_length=10, choices=[(s, s) for s in STATES], default="requested")
+    requested_at = models.DateTimeField(db_default=ClockTimestamp())
+    expires_at = models.DateTimeField()
+    decided_at = models.DateTimeField(null=True)
+    decided_by = models.CharField(max_length=100, blank=True, default="")
+    decided_name = models.CharField(max_length=200, blank=True, default="")
+    comment = models.TextField(blank=True, default="")
+    spent_on = models.UUIDField(null=True, help_text="The operation id that it was spent on.")
+    spent_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "key"], name="approval_key_once"),
+            models.UniqueConstraint(fields=["spent_on"], condition=Q(spent_on__isnull=False), name="approval_spent_once"),
+            models.CheckConstraint(
+                name="approval_spent_only_approved", condition=Q(spent_on__isnull=True) | Q(state="approved")
+            ),
+            models.CheckConstraint(
+                name="approval_decided_by_someone",
+                condition=~Q(state__in=["approved", "rejected"]) | (~Q(decided_by="") & Q(decided_at__isnull=False)),
+            ),
+        ]
+        indexes = [models.Index(fields=["expires_at"], condition=Q(state="requested"), name="approval_to_decide")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.key}"
+
+
+class Cleanup(models.Model):
+    """Tidying registered before it is needed: run after quiet, each item at most once, under its own lease and the run's cleanup budget."""
+
+    STATES = ("registered", "claimed", "done", "left_behind", "voided")
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    run = models.ForeignKey(Run, models.PROTECT, related_name="cleanups")
+    key = models.CharField(max_length=200)
+    handler = models.CharField(max_length=100)
+    arguments = models.JSONField(default=dict)
+    order = models.IntegerField(default=0)
+    cleans = models.UUIDField(null=True, help_text="The operation id of the effect that it cleans.")
+    state = models.CharField(max_length=12, choices=[(s, s) for s in STATES], default="registered")
+    epoch = models.IntegerField(null=True)
+    calls = models.IntegerField(default=0)
+    why = models.CharField(max_length=500, blank=True, default="", help_text="Why it was left behind.")
+    detail = models.JSONField(null=True)
+    registered_at = models.DateTimeField(db_default=ClockTimestamp())
+    claimed_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "key"], name="cleanup_key_once")]
+        indexes = [
+            models.Index(fields=["handler"], condition=Q(state="registered"), name="cleanup_to_do"),
+            models.Index(fields=["run"], condition=Q(state="left_behind"), name="cleanup_left_behind"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.key}"
+
+
+class Delivery(models.Model):
+    """The native cancel of a run's runtime, as a recorded hint. The fence does not depend on it."""
+
+    STATES = ("pending", "delivered", "acknowledged", "unsupported", "failed")
+
+    run = models.OneToOneField(Run, models.PROTECT, related_name="delivery")
+    runtime = models.CharField(max_length=40)
+    state = models.CharField(max_length=14, choices=[(s, s) for s in STATES], default="pending")
+    why = models.CharField(max_length=500, blank=True, default="")
+    tries = models.IntegerField(default=0)
+    made_at = models.DateTimeField(db_default=ClockTimestamp())
+    changed_at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        verbose_name_plural = "deliveries"
+
+    def __str__(self) -> str:
+        return f"{self.runtime} {self.state}"
+
+
+class BulkCancel(models.Model):
+    """One job that cancels many runs, each with its own answer. The runs are fixed at the click; later ones are not included."""
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    actor = models.JSONField()
+    reason = models.TextField(blank=True, default="")
+    selection = models.JSONField(help_text="What was asked for: ids or a filter.")
+    total = models.IntegerField()
+    asked_at = models.DateTimeField(db_default=ClockTimestamp())
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.CheckConstraint(name="bulk_never_empty", condition=Q(total__gt=0))]
+        indexes = [models.Index(fields=["asked_at"], condition=Q(finished_at__isnull=True), name="bulk_unfinished")]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class BulkLine(models.Model):
+    """One run of a bulk cancel, with its answer."""
+
+    job = models.ForeignKey(BulkCancel, models.PROTECT, related_name="lines")
+    number = models.IntegerField()
+    run = models.ForeignKey(Run, models.PROTECT, null=True, related_name="+")
+    asked_for = models.CharField(max_length=100, help_text="The id or reference as it was given.")
+    answer = models.CharField(max_length=20, blank=True, default="")
+    detail = models.CharField(max_length=500, blank=True, default="")
+    answered_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "number"], name="bulk_line_once")]
+        indexes = [models.Index(fields=["job", "number"], condition=Q(answer=""), name="bulk_line_open")]
+
+    def __str__(self) -> str:
+        return f"{self.job_id}/{self.number}"

@@ -13,7 +13,7 @@ from runs import actors, epochs, leases, states, transition
 from runs.actors import Actor
 from runs.book import book
 from runs.errors import EffectsInFlight, Invalid, NotFound
-from runs.models import Run
+from runs.models import Approval, Run
 
 UNTIL = ("evidence", "operation", "child", "time")
 
@@ -70,7 +70,8 @@ def met(run: Run, condition: dict[str, Any]) -> bool:
         case "child":
             return Run.objects.filter(pk=condition["child"], state__in=states.CLOSED).exists()
         case "approval":
-            return False
+            waits = Approval.objects.filter(pk=condition["approval"], state="requested", expires_at__gt=transition.clock())
+            return not waits.exists()
         case _:
             return book().condition_met(run, condition)
 
@@ -94,7 +95,7 @@ def wake_due(limit: int = 200) -> int:
         .filter(
             Q(waits_for__kind="time", wake_at__lte=transition.clock())
             | Q(waits_for__kind="evidence", in_flight=0, in_doubt=0)
-            | Q(waits_for__kind__in=["operation", "child"])
+            | Q(waits_for__kind__in=["operation", "child", "approval"])
         )
         .order_by("changed_at")
         .values_list("pk", flat=True)[:limit]
