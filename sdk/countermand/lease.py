@@ -105,7 +105,8 @@ class Lease:
         if directive == "cancel" or (directive == "stop" and told.get("why") == "cancelled"):
             self.hear(told.get("cancel"))
         elif directive == "stop":
-            self.lose(str(told.get("why") or told.get("detail") or "the control plane told this worker to stop"))
+            why = told.get("detail") or told.get("why") or "it gave no reason"
+            self.lose(f"the control plane told this worker to stop acting for the run: {why}")
 
     def read(self, problem: Problem) -> ControlFlow | None:
         """The control flow a refusal stands for, or None when it is an ordinary problem."""

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from countermand import Countermand
 
+from countermand import Countermand
 from tests.sdk.double import Double, serving
 
 

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from countermand import AsyncCountermand, AsyncRun, Op, RunCancelled
 
+from countermand import AsyncCountermand, AsyncRun, Op, RunCancelled
 from tests.sdk.double import Double
 
 

@@ -2,9 +2,9 @@
 
 import httpx
 import pytest
+
 from countermand import Countermand, NotSent, Pending, Refused, Unreachable
 from countermand.http import classified, conclude, verdict
-
 from tests.sdk.double import Double
 
 REQUEST = httpx.Request("POST", "http://supplier/orders")

@@ -2,6 +2,7 @@
 
 import httpx
 import pytest
+
 from countermand import (
     ActionRefused,
     Countermand,
@@ -16,7 +17,6 @@ from countermand import (
     clock,
     sending,
 )
-
 from tests.sdk.double import Double
 from tests.sdk.plans import Supplier, ends, order
 

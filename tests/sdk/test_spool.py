@@ -8,9 +8,9 @@ import os
 from pathlib import Path
 
 import pytest
+
 from countermand import Countermand, Spool, SpoolFull, Unreachable
 from countermand import spool as spooling
-
 from tests.sdk.double import Double
 from tests.sdk.plans import Supplier, ends, order
 

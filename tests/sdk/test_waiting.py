@@ -3,6 +3,7 @@
 import datetime
 
 import pytest
+
 from countermand import (
     Approval,
     ApprovalRejected,
@@ -13,7 +14,6 @@ from countermand import (
     StepFailed,
     Unreachable,
 )
-
 from tests.sdk.double import Double
 from tests.sdk.plans import Supplier, ends, order
 
