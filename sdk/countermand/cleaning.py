@@ -62,8 +62,8 @@ class CleanupLease:
         return self._lost
 
     def read(self, problem: Problem) -> ControlFlow | None:
-        """The control flow a refusal stands for."""
-        return self.lose(problem.detail) if problem.code in ("lease_lost", "already_closed", "cancelled") else None
+        """The control flow a refusal stands for. `cancelled` here means that the budget is used up: an ordinary refusal."""
+        return self.lose(problem.detail) if problem.code in ("lease_lost", "already_closed") else None
 
     def _renew(self) -> None:
         while not self._closed.wait(self.ttl_s / 3) and self._lost is None:

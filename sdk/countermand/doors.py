@@ -15,6 +15,9 @@ import httpx
 
 from countermand.errors import Json, Problem, Unreachable
 
+# Connections are let go before a server with the usual 5 s lets go of them: a race there looks like a lost answer.
+_LIMITS = httpx.Limits(max_connections=200, keepalive_expiry=3.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -183,7 +186,7 @@ class HttpDoor:
                     "Authorization": f"Bearer {self._token}",
                     "Accept": "application/json, application/problem+json",
                 },
-                transport=self._transport or httpx.HTTPTransport(retries=0, limits=httpx.Limits(max_connections=200)),
+                transport=self._transport or httpx.HTTPTransport(retries=0, limits=_LIMITS),
                 follow_redirects=False,
                 trust_env=False,
             )

@@ -32,6 +32,7 @@ from countermand.suspending import suspend
 log = logging.getLogger("countermand")
 
 TTL_S = 30.0
+_GIVEN_UP = (KeyboardInterrupt, asyncio.CancelledError)  # the process stops, not the plan: another worker goes on
 
 
 def open_run(
@@ -54,14 +55,18 @@ def open_run(
 
 
 def execute(run: Run, plan: Callable[..., Any]) -> str:
-    """Run the plan to its end. Returns completed, failed, cancelled, suspended, released or lost. Never raises for
-    the plan.
+    """Run the plan to its end. Returns completed, failed, cancelled, suspended, released or lost.
+
+    Raises KeyboardInterrupt only.
     """
     try:
         try:
             result = _call_plan(plan, run)
         except BaseException as error:
-            return end(run, error)
+            ended = end(run, error)
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            return ended
         return end(run, None, result)
     finally:
         run.lease.close()
@@ -81,6 +86,8 @@ def end(run: Run, error: BaseException | None, result: Any = None) -> str:
     """Report how the plan ended."""
     if run.authority.given_back:
         return "suspended"
+    if isinstance(error, _GIVEN_UP):
+        error = RunReleased("this process gives up")
     # Nothing of this run may still be sending when we say that it has stopped.
     run.authority.wait_until_idle()
     try:
