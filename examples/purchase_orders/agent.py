@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 from countermand import Run
-
 from examples.purchase_orders import where
 from examples.purchase_orders.orders import option_s, supplier_request, validate
 from examples.purchase_orders.supplier_client import ANSWER_TIMEOUT_S, create_order

@@ -7,10 +7,10 @@ that is raised: nobody knows, and the run waits until someone found out.
 from typing import Any
 
 import httpx
+
 from countermand import Landed
 from countermand.http import classified, conclude
 from countermand.sending import Op
-
 from examples.money import BadAmount, minor_units
 
 ANSWER_TIMEOUT_S = 25.0

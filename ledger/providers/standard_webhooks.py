@@ -27,9 +27,7 @@ def signers(secrets: Sequence[str]) -> tuple[Webhook, ...]:
         raise ProviderConfigError("webhook_secrets: each is whsec_ followed by base64.") from error
 
 
-def verified(
-    signers: Sequence[Webhook], headers: Mapping[str, str], raw: bytes, now: datetime
-) -> tuple[str, dict[str, Any]]:
+def verified(signers: Sequence[Webhook], headers: Mapping[str, str], raw: bytes, now: datetime) -> tuple[str, dict[str, Any]]:
     """(event id, the JSON object) of a webhook that one of the live secrets signed; SignatureRefused otherwise."""
     given = {name.lower(): value for name, value in headers.items()}
     event_id, stamp = given.get("webhook-id", ""), given.get("webhook-timestamp", "")

@@ -44,9 +44,7 @@ class Supplier:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         if unknown := sorted(set(config) - _SETTINGS):
-            raise ProviderConfigError(
-                f"supplier: unknown setting {', '.join(unknown)}. Known: {', '.join(sorted(_SETTINGS))}."
-            )
+            raise ProviderConfigError(f"supplier: unknown setting {', '.join(unknown)}. Known: {', '.join(sorted(_SETTINGS))}.")
         url = config.get("url")
         if not isinstance(url, str) or not url.startswith(("http://", "https://")):
             raise ProviderConfigError("supplier: url is needed, http:// or https://.")

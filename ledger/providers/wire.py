@@ -18,9 +18,7 @@ import httpx
 from ledger.providers.base import BODY_EXCERPT_BYTES, Seen
 
 BODY_BYTES_MAX = 1024 * 1024
-_SECRET = re.compile(
-    r"secret|token|password|passwd|authorization|api_?key|card|iban|cvc|pan$|e?mail|phone", re.IGNORECASE
-)
+_SECRET = re.compile(r"secret|token|password|passwd|authorization|api_?key|card|iban|cvc|pan$|e?mail|phone", re.IGNORECASE)
 _REQUEST_ID_HEADERS = ("request-id", "x-request-id", "x-amzn-requestid", "cf-ray")
 
 

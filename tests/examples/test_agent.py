@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx
 import pytest
+
 from countermand import Landed, NotSent, Op, Refused, Sent
 from countermand.clock import now_s
-
 from examples.purchase_orders import agent, situations
 from examples.purchase_orders.supplier_client import UnclearAnswer, create_order
 from tests.examples.simulator import Simulator

@@ -86,9 +86,7 @@ def test_amounts_come_through_exact(
         ("maintenance_200", "unreachable", 200),
     ],
 )
-def test_a_supplier_in_trouble_gives_no_information(
-    supplier: Simulator, provider: Provider, point: str, outcome: str, status: int
-) -> None:
+def test_a_supplier_in_trouble_gives_no_information(supplier: Simulator, provider: Provider, point: str, outcome: str, status: int) -> None:
     supplier.control(point, on=["look"])
     for reference in ("PO-5-NONE", "PO-5"):
         if reference == "PO-5":
@@ -129,9 +127,7 @@ def test_perform_lands_once_and_compensate_undoes_it(supplier: Simulator, provid
     ("point", "verdict"),
     [("refuse", "refused"), ("http_502", "unknown"), ("maintenance_200", "unknown"), ("drop_response", "unknown")],
 )
-def test_perform_calls_only_a_definite_no_refused(
-    supplier: Simulator, provider: Provider, point: str, verdict: str
-) -> None:
+def test_perform_calls_only_a_definite_no_refused(supplier: Simulator, provider: Provider, point: str, verdict: str) -> None:
     supplier.control(point, on=["create", "cancel"])
     assert provider.perform(send(f"PO-9-{point}")).verdict == verdict
     supplier.http.post("/reset")
@@ -241,9 +237,7 @@ def listing(one: bytes) -> bytes:
         (200, JSON, listing(b" " * 1_100_000), "unreachable"),
     ],
 )
-def test_what_an_answer_tells(
-    liar: Liar, deceived: Provider, status: int, media: str, body: bytes, outcome: str
-) -> None:
+def test_what_an_answer_tells(liar: Liar, deceived: Provider, status: int, media: str, body: bytes, outcome: str) -> None:
     liar.answer = (status, media, body)
     look = deceived.look(sought("PO-1"))
     assert look.outcome == outcome
@@ -265,9 +259,7 @@ def test_a_cancellation_is_looked_for_by_the_order_that_was_asked_for(liar: Liar
 
 
 def test_what_is_kept_of_a_body_is_short_and_without_secrets(liar: Liar, deceived: Provider) -> None:
-    secret = GOOD.replace(
-        b"{", b'{"contact_email": "a@example.org", "api_key": "sk_live", "note": "' + b"\xc3\xa9" * 9000 + b'",'
-    )
+    secret = GOOD.replace(b"{", b'{"contact_email": "a@example.org", "api_key": "sk_live", "note": "' + b"\xc3\xa9" * 9000 + b'",')
     liar.answer = (200, JSON, listing(secret))
     look = deceived.look(sought("PO-1"))
     assert look.outcome == "found" and look.request_id == "req-77"
