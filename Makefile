@@ -24,12 +24,13 @@ test: ## every test, the browser included, on an embedded PostgreSQL (ARGS="test
 	@$(BOOTSTRAP) dev --browser
 	@env -u DATABASE_URL -u DATABASE_OWNER_URL -u CELERY_BROKER_URL $(PYTHON) -m pytest -q $(ARGS)
 
-test-services: ## the tests marked `services` on a real PostgreSQL and on each broker
+test-services: ## the tests that a real PostgreSQL and real brokers could fail, on those
 	@$(BOOTSTRAP) dev
-	@set -e; for broker in $(SERVICES_BROKERS); do \
-		echo "== PostgreSQL and $${broker%%:*}"; \
+	@set -e; tests="services or broker"; for broker in $(SERVICES_BROKERS); do \
+		echo "== $${tests} on PostgreSQL and $${broker%%:*}"; \
 		DATABASE_OWNER_URL="$(SERVICES_OWNER_URL)" DATABASE_URL="$(SERVICES_APP_URL)" CELERY_BROKER_URL="$$broker" \
-			$(PYTHON) -m pytest -q -m services $(ARGS); \
+			$(PYTHON) -m pytest -q -m "$${tests}" $(ARGS); \
+		tests=broker; \
 	done
 
 lint: ## ruff, mypy, import-linter, missing migrations

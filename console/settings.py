@@ -246,11 +246,16 @@ PROVIDERS: dict[str, dict[str, Any]] = env.json_object("COUNTERMAND_PROVIDERS")
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 CELERY_BROKER_URL = env.text("CELERY_BROKER_URL", "filesystem://" if PRACTICE else None)
-CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = {}
+CELERY_TASK_DEFAULT_QUEUE = env.text("CELERY_QUEUE", "countermand")  # so that two installations may share a broker
+# A web request that sends a hint gives up at once on a dead broker; workers keep trying by settings of their own.
+CELERY_BROKER_CONNECTION_TIMEOUT = 2  # seconds
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
+if CELERY_BROKER_URL.startswith("redis"):
+    CELERY_BROKER_TRANSPORT_OPTIONS["socket_connect_timeout"] = CELERY_BROKER_CONNECTION_TIMEOUT
 if CELERY_BROKER_URL.startswith("filesystem:"):
     # Made by whoever starts the processes (console.embedded.processes); only its files matter, never their absence.
     BROKER_FOLDER = Path(os.environ.get("COUNTERMAND_BROKER_FOLDER") or COUNTERMAND_HOME / "broker")
-    CELERY_BROKER_TRANSPORT_OPTIONS = {
+    CELERY_BROKER_TRANSPORT_OPTIONS |= {
         "data_folder_in": str(BROKER_FOLDER / "queue"),
         "data_folder_out": str(BROKER_FOLDER / "queue"),
         "control_folder": str(BROKER_FOLDER / "control"),

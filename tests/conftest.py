@@ -18,6 +18,22 @@ from tests.world import world, world_processes  # noqa: F401 - fixtures for ever
 KEPT = frozenset({"django_migrations", "django_content_type", "auth_permission", "auth_group", "auth_group_permissions"})
 
 
+ON_SERVICES = ("tests/runs/", "tests/ledger/", "tests/reconciliation/", "tests/races/", "tests/console/test_database")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever of the domain touches the database must also hold on the oldest PostgreSQL that we support. And tests
+    with real processes come last: those sweep the database, and would do the work of tests that call the sweeps."""
+    for item in items:
+        if item.nodeid.startswith(ON_SERVICES) and _uses(item, "django_db_setup"):
+            item.add_marker(pytest.mark.services)
+    items.sort(key=lambda item: _uses(item, "world_processes"))
+
+
+def _uses(item: pytest.Item, fixture: str) -> bool:
+    return fixture in getattr(item, "fixturenames", ())
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """Makes this run's database: the owner migrates and grants, then everything else is the app role."""

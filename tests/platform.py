@@ -41,7 +41,7 @@ else:
     APP_URL = named(os.environ["DATABASE_URL"], NAME)
 
 # Subprocesses that a test starts find the same database the same way.
-os.environ.update(COUNTERMAND_TEST="1", DATABASE_URL=APP_URL, DATABASE_OWNER_URL=OWNER_URL)
+os.environ.update(COUNTERMAND_TEST="1", DATABASE_URL=APP_URL, DATABASE_OWNER_URL=OWNER_URL, CELERY_QUEUE=NAME)
 # Where tests/world.py starts the supplier; nobody answers there unless a test asks for the world.
 SUPPLIER_PORT = free_port()
 SUPPLIER_URL = f"http://{LOCALHOST}:{SUPPLIER_PORT}"

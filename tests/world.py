@@ -168,6 +168,16 @@ def make_token() -> None:
     )
 
 
+def delete_queue() -> None:
+    """Takes this run's queue out of the broker, which may be somebody's real one."""
+    from django.conf import settings
+
+    from console.celery import app
+
+    with app.connection_for_write() as connection:
+        connection.default_channel.queue_delete(settings.CELERY_TASK_DEFAULT_QUEUE)
+
+
 @pytest.fixture(scope="session")
 def world_processes(django_db_setup: None) -> Iterator[World]:
     with Processes(platform.SCRATCH / "logs") as running:
@@ -178,6 +188,8 @@ def world_processes(django_db_setup: None) -> Iterator[World]:
             for name in SERVERS:
                 running.wait_until_ready(name)
             yield made
+            running.stop_all()
+            delete_queue()
 
 
 @pytest.fixture
