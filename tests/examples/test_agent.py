@@ -1,18 +1,22 @@
 """The agent's client and its plan against the real supplier: what each answer proves, and what is never sent twice."""
 
 import json
-import threading
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from countermand import Landed, NotSent, Op, Refused, Sent
+from countermand import Landed, NotSent, Op, Refused
 from countermand.clock import now_s
 from examples.purchase_orders import agent, situations
 from examples.purchase_orders.supplier_client import UnclearAnswer, create_order
-from tests.examples.simulator import Simulator
+from tests.examples.simulator import ROOT, Simulator
+from tests.sdk.double import Double, serving
 
 REQUEST = {"currency": "KWD", "total": "12.550", "lines": [{"sku": "A", "quantity": 10, "unit_price": "1.255"}]}
 
@@ -66,55 +70,56 @@ def test_everything_else_is_nobodys_knowledge_and_sent_once(
     assert len(supplier.log(f"PO-4-{point}", "arrival")) == 1
 
 
-class Paper:
-    """A run on paper: calls everything in place, as the SDK does when nothing goes wrong, and stops when it is told to."""
-
-    def __init__(self, run_input: Any, ref: str = "R-0000000001") -> None:
-        self.input, self.ref, self.cancelled = run_input, ref, threading.Event()
-        self.steps: list[str] = []
-        self.effect_facts: dict[str, Any] = {}
-
-    def step(self, key: str, fn: Any, *args: Any, **options: Any) -> Any:
-        self.steps.append(key)
-        return json.loads(json.dumps(fn(self, *args) if fn in (agent.pause, agent.notify) else fn(*args)))
-
-    def effect(self, provider: str, action: str, *, send: Any, **facts: Any) -> Any:
-        self.steps.append(facts["key"])
-        self.effect_facts = {"provider": provider, "action": action, **facts}
-        landed = send(op(facts["ref"]))
-        return Sent(external_id=landed.external_id, amount=landed.amount, currency=landed.currency)
-
-    def progress(self, fraction: float, message: str) -> None:
-        self.checkpoint()
-
-    def checkpoint(self) -> None:
-        if self.cancelled.is_set():
-            raise KeyboardInterrupt
-
-
 @pytest.fixture
-def outbox(supplier: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SUPPLIER_URL", supplier.url)
-    monkeypatch.setenv("PURCHASE_ORDERS_OUTBOX", str(tmp_path))
-    return tmp_path
+def worker(supplier: Simulator, tmp_path: Path) -> Iterator[Double]:
+    """`python -m examples.purchase_orders` as its own process, between a scripted control plane and the real supplier."""
+    with serving() as plane:
+        told = {"COUNTERMAND_URL": plane.url, "COUNTERMAND_TOKEN": "cm_test_secret", "COUNTERMAND_SPOOL": str(tmp_path / "spool")}
+        ours = {"SUPPLIER_URL": supplier.url, "PURCHASE_ORDERS_OUTBOX": str(tmp_path)}
+        process = subprocess.Popen([sys.executable, "-m", "examples.purchase_orders"], cwd=ROOT, env={**os.environ, **told, **ours})
+        try:
+            yield plane
+        finally:
+            process.terminate()
+            assert process.wait(20) == 0
 
 
-def test_the_plan_checks_orders_and_notifies(supplier: Simulator, outbox: Path) -> None:
-    run = Paper({"po_number": "PO-1003", "pause_before_order_s": 0.01})
-    result = agent.purchase_order(run)  # type: ignore[arg-type]
+def test_the_worker_checks_orders_and_notifies(supplier: Simulator, worker: Double, tmp_path: Path) -> None:
+    run = worker.add(agent.AGENT, po_number="PO-1003", pause_before_order_s=0.01)
+    worker.wait_for(lambda: run.state == "completed")
     (placed,) = supplier.orders("PO-1003")
-    assert run.steps == ["validate", "pause", "order", "notify"]
-    assert result == {"supplier_order": placed["id"], "amount": 253450, "currency": "KWD"}
-    assert (run.effect_facts["amount"], run.effect_facts["request"]["total"]) == (253450, "253.450")
-    assert json.loads((outbox / "R-0000000001.json").read_text())["supplier_order"] == placed["id"]
+    assert [body["key"] for body in worker.bodies("/steps")] == ["validate", "pause", "order", "notify"]
+    assert run.result == {"supplier_order": placed["id"], "amount": 253450, "currency": "KWD"}
+    assert placed["idempotency_key"] in run.effects
+    (asked,) = worker.bodies("/effects")
+    assert (asked["amount"], asked["currency"], asked["request"]["total"]) == (253450, "KWD", "253.450")
+    assert json.loads((tmp_path / f"{run.shape()['ref']}.json").read_text())["supplier_order"] == placed["id"]
 
 
-def test_the_pause_before_the_send_ends_when_the_run_is_cancelled(supplier: Simulator, outbox: Path) -> None:
-    run = Paper({"po_number": "PO-1004", "pause_before_order_s": 600})
-    run.cancelled.set()
-    with pytest.raises(KeyboardInterrupt):
-        agent.purchase_order(run)  # type: ignore[arg-type]
-    assert supplier.log("PO-1004") == []
+def test_an_order_that_does_not_add_up_is_never_sent(supplier: Simulator, worker: Double) -> None:
+    order = {**situations.BY_KEY["plain"].run_input("PO-5")["order"], "total": "124.21"}
+    run = worker.add(agent.AGENT, order=order)
+    worker.wait_for(lambda: run.state == "failed")
+    assert "add up to 124.20, not 124.21" in json.dumps(run.error)
+    assert worker.bodies("/effects") == [] and supplier.log("PO-5") == []
+
+
+def test_the_pause_before_the_send_ends_when_the_run_is_cancelled(supplier: Simulator, worker: Double) -> None:
+    run = worker.add(agent.AGENT, po_number="PO-1004", pause_before_order_s=600)
+    worker.wait_for(lambda: "pause" in run.steps)
+    worker.cancel(run)
+    worker.wait_for(lambda: worker.bodies(f"/runs/{run.id}/stopped"))
+    assert worker.bodies("/effects") == [] and supplier.log("PO-1004") == []
+
+
+def test_a_lost_answer_is_reported_as_unknown_and_the_run_waits(supplier: Simulator, worker: Double) -> None:
+    situation = situations.BY_KEY["answer_lost"]
+    for control in situation.supplier_controls("PO-6"):
+        supplier.http.post("/control", json=control).raise_for_status()
+    run = worker.add(agent.AGENT, **situation.run_input("PO-6"))
+    worker.wait_for(lambda: run.state == "awaiting_evidence")
+    assert [body["verdict"] for body in worker.bodies("/outcome")] == ["unknown"]
+    assert len(supplier.log("PO-6", "arrival")) == 1
 
 
 @pytest.mark.parametrize("situation", situations.SITUATIONS, ids=lambda situation: situation.key)
