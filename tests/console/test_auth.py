@@ -12,7 +12,7 @@ from django.utils import timezone
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from console.auth import BearerAuthentication, TokenRefused, actor_of, aactor_of, credential_for, person_actor
+from console.auth import BearerAuthentication, TokenRefused, aactor_of, actor_of, credential_for, person_actor
 from console.models import Credential
 
 pytestmark = pytest.mark.usefixtures("database")
