@@ -17,6 +17,8 @@ SCHEDULE: dict[str, tuple[str, float]] = {
     "stopping runs that are quiet": ("runs.advance_stopping", 1.0),
     "waiting runs whose condition is met": ("runs.wake_waiting", 1.0),
     "deadlines of runs and steps": ("runs.pass_deadlines", 1.0),
+    "children of parents": ("runs.count_children", 1.0),
+    "open lines of bulk cancels": ("runs.work_off_bulk", 2.0),
     "due looks": ("reconciliation.look_due", 1.0),
     "stored webhooks": ("reconciliation.process_webhooks", 1.0),
     "cases wanted, moot or lapsed": ("reconciliation.keep_cases", 2.0),

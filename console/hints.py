@@ -8,6 +8,7 @@ TASKS = {
     "webhook.received": "reconciliation.process_webhooks",
     "looks.due": "reconciliation.look_due",
     "case.wanted": "reconciliation.keep_cases",
+    "bulk.requested": "runs.work_off_bulk",
     "operation.settled": "runs.wake_waiting",
 }
 

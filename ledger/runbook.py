@@ -82,7 +82,7 @@ class RunBook:
     def condition_met(self, run: Run, condition: dict[str, Any]) -> bool:
         if condition["kind"] == "operation":
             effect = Effect.objects.filter(pk=condition["operation_id"]).first()
-            return effect is None or effect.unknowable or effect.state in states.KNOWN
+            return effect is None or effect.unknowable or (effect.state in states.KNOWN and effect.release != "asked")
         asked = Effect.objects.filter(run=run, release="asked").exists
         return not run.in_flight and not run.in_doubt and not asked()
 

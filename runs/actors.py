@@ -16,6 +16,7 @@ RUN_TERMINATE = "run:terminate"
 CASE_READ = "case:read"
 CASE_SETTLE = "case:settle"
 APPROVAL_DECIDE = "approval:decide"
+POLICY_CHANGE = "policy:change"
 OCCURRENCE_OPEN = "occurrence:open"
 DEMO_START = "demo:start"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db import transaction
 
-from runs import actors, epochs, leases, states, transition, waiting
+from runs import actors, decisions, epochs, leases, states, transition, waiting
 from runs.actors import Actor
 from runs.book import book
 from runs.errors import (
@@ -33,7 +33,7 @@ EXPIRES_AFTER = timedelta(hours=72)
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked. `action` names provider, action, business_ref, occurrence, amount, currency and request; None asks without allowing."""
+    """What is asked. `action`: provider, action, business_ref, occurrence, amount, currency, request; None asks without allowing."""
 
     key: str
     question: str
@@ -130,7 +130,8 @@ def decide(actor: Actor, approval_id: uuid.UUID, decision: str, comment: str = "
             raise AlreadyDecided("What you saw is not what is asked now. Look again.", state=approval.state)
         if approval.expires_at <= transition.clock():
             raise Expired("This approval has just expired.")
-        _decided(run, approval, decision, actor, comment)
+        decisions.record(run, approval, decision, actor, comment)
+        waiting.reconsider(run, actor)
         return approval
 
 
@@ -151,21 +152,10 @@ def _already(approval: Approval) -> str:
             return f"Already {approval.state} by {approval.decided_name}. Your decision changed nothing."
 
 
-def _decided(run: Run, approval: Approval, state: str, actor: Actor, comment: str) -> None:
-    approval.state, approval.comment = state, comment
-    approval.decided_at, approval.decided_by, approval.decided_name = transition.clock(), actor.id, actor.name
-    approval.save(update_fields=["state", "comment", "decided_at", "decided_by", "decided_name"])
-    result = {"decision": state, "by": actor.name, "comment": comment, "digest": approval.digest}
-    ended = "stopped" if state == "withdrawn" else "done"
-    Step.objects.filter(run=run, key=approval.key).update(state=ended, result=result, finished_at=approval.decided_at)
-    transition.record(run, f"approval.{state}", actor, subject=approval.key, data=result)
-    waiting.reconsider(run, actor)
-
-
 def _lapse(run: Run, approval: Approval) -> Approval:
     """Expiry is checked inline; at exactly `expires_at` it has expired."""
     if approval.state == "requested" and approval.expires_at <= transition.clock():
-        _decided(run, approval, "expired", actors.system("deadline"), "Nobody decided in time.")
+        decisions.record(run, approval, "expired", actors.system("deadline"), "Nobody decided in time.")
     return approval
 
 
@@ -175,7 +165,8 @@ def expire(approval_id: uuid.UUID) -> bool:
         run, approval = _lock(approval_id)
         if approval.state != "requested" or approval.expires_at > transition.clock():
             return False
-        _decided(run, approval, "expired", actors.system("deadline"), "Nobody decided in time.")
+        decisions.record(run, approval, "expired", actors.system("deadline"), "Nobody decided in time.")
+        waiting.reconsider(run, actors.system("deadline"))
         return True
 
 
@@ -183,15 +174,6 @@ def expire_due(limit: int = 100) -> int:
     """Expire what nobody decided in time; returns how many. The plan of each run is told so."""
     due = Approval.objects.filter(state="requested", expires_at__lte=transition.clock()).values_list("pk", flat=True)[:limit]
     return sum(expire(pk) for pk in list(due))
-
-
-def withdraw(run: Run, why: str, actor: Actor) -> list[str]:
-    """The locked run is being stopped: its undecided approvals are withdrawn with the reason. Returns their keys."""
-    keys = []
-    for approval in Approval.objects.select_for_update().filter(run=run, state="requested").order_by("pk"):
-        _decided(run, approval, "withdrawn", actor, why)
-        keys.append(approval.key)
-    return keys
 
 
 def spend(run_id: uuid.UUID, approval_id: uuid.UUID, wanted: str, operation_id: uuid.UUID) -> None:
@@ -213,4 +195,3 @@ def spend(run_id: uuid.UUID, approval_id: uuid.UUID, wanted: str, operation_id: 
         )
     approval.spent_on, approval.spent_at = operation_id, transition.clock()
     approval.save(update_fields=["spent_on", "spent_at"])
-

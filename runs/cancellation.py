@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from django.db import OperationalError, connection, transaction
 from psycopg import errors as pg
 
-from runs import actors, closing, epochs, preview, states, transition
+from runs import actors, closing, decisions, deliveries, epochs, preview, states, transition
 from runs.actors import Actor
 from runs.book import book
 from runs.client_keys import lock_client_key
@@ -138,6 +138,9 @@ def _apply(actor: Actor, levels: list[list[Run]], mode: str, reason: str, seen: 
     positions = {run.pk: _order(actor, run, mode, reason) for run in runs}
     holdings = book().holdings(runs)
     for run in runs:
+        if positions[run.pk] is not None:
+            decisions.withdraw(run, f"{actor.name} asked to {mode} the run.", actor)
+            deliveries.open_for(run)
         withheld = book().withhold(run, mode, actor) if not run.is_closed else []
         receipts[run.pk] = preview.receipt(run, positions[run.pk], mode, holdings[run.pk], withheld, seen if run is runs[0] else None)
         book().leave_unasked(run, actor)
@@ -232,6 +235,7 @@ def heard(actor: Actor, run_id: uuid.UUID, token: str) -> Run:
         if run.cancel_position is not None and run.heard_at is None:
             run.heard_at = transition.clock()
             transition.record(run, "cancel.heard", actor, subject=lease.holder)
+            deliveries.told(run, "acknowledged")
         return run
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runs import epochs, states, transition
+from runs import cleanup, decisions, epochs, states, transition
 from runs.actors import Actor
 from runs.book import book
 from runs.models import Lease, Run, Step
@@ -22,7 +22,7 @@ def advance(run: Run, actor: Actor) -> None:
         if not is_quiet(run):
             return
         mark_quiet(run, actor)
-    if run.children_open:
+    if cleanup.advance(run, actor) or run.children_open:
         return
     close(run, states.CANCELLED if run.state == states.CANCELLING else states.FAILED, actor)
 
@@ -72,6 +72,8 @@ def close(
     ledger.give_up(run, None, "closed", actor)
     ledger.withhold(run, state, actor)
     ledger.leave_unasked(run, actor)
+    decisions.withdraw(run, f"the run was {state}", actor)
+    cleanup.give_up(run, state, actor)
     if state != states.COMPLETED:
         Step.objects.filter(run=run, state__in=["running", "waiting"]).update(state="stopped", finished_at=transition.clock())
     if run.lease_token is not None:

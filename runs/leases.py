@@ -126,8 +126,13 @@ def heartbeat(actor: Actor, run_id: uuid.UUID, token: str) -> dict[str, Any]:
         raise LeaseLost(f"This lease of {run.ref} is over: stop acting for it.", run=run.ref)
     state, expires_at, agent = row
     actor.require(actors.RUN_WORK, agent)
-    directive = "continue" if state == states.RUNNING else "cancel"
+    directive = "continue" if state == states.RUNNING or _is_cleaning(run_id, token) else "cancel"
     return {"directive": directive, "lease_expires_at": expires_at}
+
+
+def _is_cleaning(run_id: uuid.UUID, token: str) -> bool:
+    """Whether this is a cleanup's own lease: the cancel that it cleans up after does not stop it."""
+    return Lease.objects.filter(run_id=run_id, token=token, kind=epochs.CLEANUP).exists()
 
 
 def settle_down(run: Run, actor: Actor, kind: str, data: dict[str, Any] | None = None) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from runs import actors, cancellation, closing, epochs, leases, states, transition
+from runs import actors, cancellation, cleanup, closing, epochs, leases, states, transition
 from runs.actors import Actor
+from runs.book import book
 from runs.client_keys import lock_client_key
 from runs.errors import ClientKeyReused, EffectsInFlight, Invalid
 from runs.ids import digest
@@ -163,5 +164,18 @@ def _finish(actor: Actor, run_id: uuid.UUID, token: str, outcome: str, result: A
         )
     run.result = result
     run.error = error
+    if outcome == states.FAILED and cleanup.to_do(run):
+        return _fail_after_cleanup(run, actor)
     closing.close(run, outcome, actor, {"error": error} if error else None, lease_ended="finished", sender_stopped="worker")
+    return run
+
+
+def _fail_after_cleanup(run: Run, actor: Actor) -> Run:
+    """Its end is decided; it closes as failed when its cleanup is done or left behind."""
+    book().withhold(run, states.FAILED, actor)
+    book().sender_stopped(run, run.lease_epoch, "worker", actor)
+    epochs.end(run, "finished", "worker")
+    run.state = states.FAILING
+    transition.record(run, "run.failing", actor, data={"error": run.error})
+    closing.advance(run, actor)
     return run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from runs import states
+from runs import cleanup, states
 from runs.book import Holdings, Line, book
 from runs.ids import digest
 from runs.models import CancelRequest, Event, Run, Step
@@ -39,9 +39,15 @@ def receipt(run: Run, position: int | None, mode: str, held: Holdings, withheld:
         "not_started": not_started(run) if position is not None else [],
         "landed": held.landed,
         "children": [],
-        "cleanups": [],
+        "cleanups": _cleanups(run, mode) if position is not None else [],
         "changed_since_seen": changed_since(run, seen, position),
     }
+
+
+def _cleanups(run: Run, mode: str) -> list[Line]:
+    """The cleanups that will run after a cancel; after a terminate none of them does, and each is left behind."""
+    will_run = mode != "terminate"
+    return [line | {"will_run": will_run} for line in cleanup.lines(run, cleanup.REGISTERED)]
 
 
 def changed_since(run: Run, seen: int | None, position: int | None) -> list[Line]:
@@ -66,7 +72,7 @@ def of_run(run: Run, held: Holdings) -> dict[str, Any]:
         "withheld": held.declared,
         "not_started": not_started(run) if open_run else [],
         "landed": held.landed,
-        "cleanups": [],
+        "cleanups": cleanup.lines(run, cleanup.REGISTERED) if open_run else [],
         "children": [],
     }
 

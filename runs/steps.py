@@ -90,6 +90,7 @@ def finish(
         if recorded == "done" and book().step_open(run, key):
             raise EffectsInFlight(f"An effect of step {key} of {run.ref} is still open: suspend until evidence.", step=key)
         _keep(run, step, recorded, outcome, result, error, cost)
+        _add_cost(run, cost)
         data = {"outcome": outcome, "recorded": recorded, "epoch": lease.epoch, "cost": cost}
         transition.record(run, "step.finished", actor, subject=key, data=data)
         return step, recorded
@@ -117,6 +118,17 @@ def _keep(run: Run, step: Step, recorded: str, outcome: str, result: Any, error:
     for name, value in values.items():
         setattr(step, name, value)
     step.save(update_fields=list(values))
+
+
+def _add_cost(run: Run, cost: dict[str, Any] | None) -> None:
+    """Sum what a model call cost on the run, apart for what was reported after the cancel."""
+    if not cost:
+        return
+    name = "cost_before_cancel" if run.cancel_position is None else "cost_after_cancel"
+    sums = dict(getattr(run, name))
+    for key, value in cost.items():
+        sums[key] = sums.get(key, 0) + value
+    setattr(run, name, sums)
 
 
 def progress(run_id: uuid.UUID, token: str, beats: list[dict[str, Any]]) -> None:

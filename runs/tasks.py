@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from runs import cancellation, leases, steps, waiting
+from runs import approvals, bulk, cancellation, children, leases, steps, waiting
 
 
 @shared_task(name="runs.expire_leases")
@@ -27,5 +27,17 @@ def wake_waiting() -> int:
 
 @shared_task(name="runs.pass_deadlines")
 def pass_deadlines() -> int:
-    """Runs past their deadline are cancelled; steps past theirs are timed out."""
-    return cancellation.cancel_past_deadline() + steps.time_out_due()
+    """Runs past their deadline are cancelled; steps and approvals past theirs are timed out or expired."""
+    return cancellation.cancel_past_deadline() + steps.time_out_due() + approvals.expire_due()
+
+
+@shared_task(name="runs.count_children")
+def count_children() -> int:
+    """Parents learn what has become of their children."""
+    return children.recount_due()
+
+
+@shared_task(name="runs.work_off_bulk")
+def work_off_bulk() -> int:
+    """Open lines of bulk cancels get their answers."""
+    return bulk.work_off()
