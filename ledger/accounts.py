@@ -8,11 +8,12 @@ from collections import Counter
 from typing import Any
 
 from defusedcsv import csv as defused
+from django.db.models import Prefetch
 
 from ledger import states
 from ledger.lines import effect_line
 from ledger.models import Account, Effect, Reliance
-from runs import transition
+from runs import cleanup, transition
 from runs.models import Run, Step
 
 BUCKETS = ("stopped", "landed", "undone", "cleaned_up", "did_not_happen", "unknown")
@@ -34,9 +35,27 @@ _BUCKET = {
 }
 
 
-def bucket(state: str) -> str:
-    """The bucket of a work effect: total over every state; declared and sending appear in drafts only."""
-    return _BUCKET[state]
+def bucket(effect: Effect) -> str:
+    """The bucket of a work effect: total over every state and what acted on it; declared and sending appear in drafts only."""
+    if effect.state in states.LANDED_LIKE and any(e.role == states.CLEANUP and e.state == states.LANDED for e in _acting(effect)):
+        return "cleaned_up"
+    return _BUCKET[effect.state]
+
+
+def _work_effects(run: Run) -> list[Effect]:
+    """The run's work effects, each with the cleanup and compensation effects that act on it as `acting`."""
+    rows = Effect.objects.filter(run=run, role=states.WORK).order_by("created_at", "operation_id")
+    effects = list(rows.prefetch_related(Prefetch("acted_on_by", to_attr="acting")))
+    for effect in effects:
+        effect.run = run
+        for other in _acting(effect):
+            other.run = run
+    return effects
+
+
+def _acting(effect: Effect) -> list[Effect]:
+    """What was prefetched as acting on an effect."""
+    return getattr(effect, "acting", [])
 
 
 def draft(run: Run) -> dict[str, Any]:
@@ -55,7 +74,7 @@ def issue(run: Run) -> Account:
     version = Account.objects.filter(run=run).count() + 1
     at = transition.clock()
     body = _compose(run, version, at.isoformat(), BUCKETS)
-    counts = Counter(bucket(state) for state in Effect.objects.filter(run=run, role=states.WORK).values_list("state", flat=True))
+    counts = Counter(bucket(effect) for effect in _work_effects(run))
     account = Account(
         run=run,
         version=version,
@@ -71,9 +90,8 @@ def issue(run: Run) -> Account:
 
 def _compose(run: Run, version: int, issued_at: str, names: tuple[str, ...]) -> dict[str, Any]:
     lists: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    for effect in Effect.objects.filter(run=run, role=states.WORK).order_by("created_at", "operation_id"):
-        effect.run = run
-        lists[bucket(effect.state)].append(effect_line(effect))
+    for effect in _work_effects(run):
+        lists[bucket(effect)].append(effect_line(effect) | {"acted_on_by": [effect_line(e) for e in _acting(effect)]})
     steps = Counter(Step.objects.filter(run=run).values_list("state", flat=True))
     relied = Reliance.objects.filter(run=run).select_related("effect__run").order_by("at")
     return {
@@ -86,9 +104,20 @@ def _compose(run: Run, version: int, issued_at: str, names: tuple[str, ...]) -> 
         **lists,
         "relied_on": [effect_line(r.effect) for r in relied],
         "steps": {name: steps[name] for name in ("done", "failed", "timed_out", "stopped", "discarded")},
-        "children": [],
-        "totals": {**{name: len(lists[name]) for name in names}, "effects_total": run.effects_total},
+        "cleanups": cleanup.lines(run, cleanup.DONE, cleanup.LEFT_BEHIND),
+        "cost": {"before_cancel": run.cost_before_cancel, "after_cancel": run.cost_after_cancel},
+        "children": (children := [latest(child) for child in run.children.order_by("created_at", "id")]),
+        "totals": (totals := {**{name: len(lists[name]) for name in names}, "effects_total": run.effects_total}),
+        "combined": _combined(totals, children),
     }
+
+
+def _combined(own: dict[str, int], children: list[dict[str, Any]]) -> dict[str, int]:
+    """The totals of the run and everything below it."""
+    sums = Counter(own)
+    for child in children:
+        sums.update(child["combined"])
+    return dict(sums)
 
 
 def as_csv(account: dict[str, Any]) -> str:

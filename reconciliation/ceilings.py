@@ -16,7 +16,7 @@ from reconciliation import cases, health, looks
 from reconciliation import states as cs
 from reconciliation.health import RECONCILER
 from reconciliation.models import Case
-from runs import transition
+from runs import cleanup, transition
 from runs.models import Run
 from runs.states import CANCELLING
 
@@ -79,6 +79,21 @@ def open_wanted(limit: int = 200) -> int:
         opened += _each(wanted.values_list("pk", flat=True)[:limit], lambda held, kind=kind: _open_wanted(held, kind))
     asked = Effect.objects.filter(state=states.ABSENT, release="asked").exclude(_has_case(cs.ABSENT_ASK))
     return opened + _each(asked.values_list("pk", flat=True)[:limit], lambda held: _open_wanted(held, cs.ABSENT_ASK))
+
+
+def open_left_behind(limit: int = 100) -> int:
+    """One case for each run whose cleanup left something behind; returns how many were opened."""
+    left = Run.objects.filter(cleanups__state=cleanup.LEFT_BEHIND).exclude(
+        Exists(Case.objects.filter(run=OuterRef("pk"), kind=cs.LEFT_BEHIND))
+    )
+    ids = list(left.distinct().values_list("pk", flat=True)[:limit])
+    for run_id in ids:
+        with transaction.atomic(durable=True):
+            run = transition.lock(run_id)
+            items = cleanup.lines(run, cleanup.LEFT_BEHIND)
+            names = "; ".join(f"{item['key']}: {item['why']}" for item in items)
+            cases.open_for_run(run, cs.LEFT_BEHIND, f"Cleanup did not reach {names}.", RECONCILER, {"items": items})
+    return len(ids)
 
 
 def _has_case(kind: str, settled_too: bool = False) -> Exists:

@@ -25,5 +25,5 @@ def process_webhooks() -> int:
 @shared_task(name="reconciliation.keep_cases")
 def keep_cases() -> int:
     """Open the cases that are wanted, settle those that are moot, free lapsed claims."""
-    opened = ceilings.pass_ceilings() + ceilings.open_wanted() + ceilings.watch_stopping()
+    opened = ceilings.pass_ceilings() + ceilings.open_wanted() + ceilings.watch_stopping() + ceilings.open_left_behind()
     return opened + cases.settle_moot() + ceilings.settle_outages() + cases.release_lapsed()
