@@ -39,7 +39,7 @@ def icon(name: str, label: str = "") -> SafeString:
 def chip(words: Chip) -> SafeString:
     return format_html(
         '<span class="chip chip-{} c-{}" title="{} Next: {}">{}<span>{}</span></span>',
-        words.tone, words.colour, words.help, words.who, icon(words.icon), words.text,
+        words.tone, words.colour, words.help, words.who, icon(words.icon), visible(words.text),
     )  # fmt: skip
 
 
