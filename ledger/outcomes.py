@@ -100,12 +100,27 @@ def report(
         index = next((i for i, a in enumerate(held.attempts) if a.number == attempt), None)
         if index is None:
             raise NotFound(f"{held.effect.ref} has no attempt {attempt}.", field="attempt")
+        if held.attempts[index].reported_at is not None and _heard_before(held.effect, attempt, fact):
+            return settling.AGREES, held.effect
         mismatch = does_not_match(held.effect, fact) if verdict == states.LANDED else ""
-        live = held.run.state == "running"
-        judged = settling.from_sender(held.effect.state, [a.state for a in held.attempts], index, verdict, live, bool(mismatch))
+        before = [a.state for a in held.attempts]
+        judged = settling.from_sender(held.effect.state, before, index, verdict, _unsent(held.run), bool(mismatch))
         _hear_sender(held.attempts[index])
         apply(held, fact, judged, actor, attempt=attempt, note=mismatch)
         return judged.used_as, held.effect
+
+
+def _heard_before(effect: Effect, attempt: int, fact: Fact) -> bool:
+    """An exact repetition of a report (a lost answer, a spool) is no news: whatever has been made of it since then stands."""
+    same = {"verdict": fact.verdict, "external_id": fact.external_id, "amount": fact.amount, "currency": fact.currency}
+    return Evidence.objects.filter(effect=effect, attempt=attempt, source="sender", body_sha256=fact.body_sha256, **same).exists()
+
+
+def _unsent(run: Run) -> str:
+    """What an effect becomes of which nothing was sent: a running run may send it yet, a stopping or closed one never will."""
+    if run.state == "running":
+        return states.DECLARED
+    return states.WITHHELD if run.is_closed or run.cancel_position is not None or run.state == "failing" else states.ABSENT
 
 
 def _hear_sender(attempt: Attempt) -> None:
@@ -149,10 +164,7 @@ def does_not_match(effect: Effect, fact: Fact) -> str:
 
 
 def keep(effect: Effect, fact: Fact, used_as: str, actor: Actor, attempt: int | None = None) -> None:
-    """Append the evidence. An exact repetition of a sender's report is not kept twice."""
-    same = Evidence.objects.filter(effect=effect, attempt=attempt, source="sender", verdict=fact.verdict, body_sha256=fact.body_sha256)
-    if fact.source == "sender" and used_as == settling.AGREES and same.filter(external_id=fact.external_id).exists():
-        return
+    """Append the evidence."""
     values = {name: getattr(fact, name) for name in Fact.__dataclass_fields__}
     Evidence(
         effect=effect,

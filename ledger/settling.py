@@ -29,16 +29,19 @@ class Judgement:
     used_as: str
 
 
-def from_sender(state: str, attempts: Sequence[str], index: int, verdict: str, live: bool, mismatch: bool = False) -> Judgement:
-    """A sender reports `verdict` (landed, refused, pending, unknown, not_sent) for attempt `index`; `live` = its run is running.
+def from_sender(state: str, attempts: Sequence[str], index: int, verdict: str, unsent: str, mismatch: bool = False) -> Judgement:
+    """A sender reports `verdict` (landed, refused, pending, unknown, not_sent) for attempt `index`.
 
+    `unsent`: what an effect of which nothing was sent becomes now: declared (its run is running), absent (it waits), withheld (it stops).
     `mismatch`: it landed, but not with the reference, amount or currency we asked for.
     """
     before = attempts[index]
     same = tuple(attempts)
     if before == verdict and not mismatch:
         return Judgement(state, same, AGREES)
-    if mismatch or _contradicts(before, verdict):
+    if mismatch:
+        return _conflict(state, (*same[:index], verdict, *same[index + 1 :]) if before in _UNDECIDED else same)
+    if _contradicts(before, verdict):
         return _conflict(state, same)
     if before not in _UNDECIDED:
         return Judgement(state, same, AGREES if before in _DID_NOT and verdict in _DID_NOT else LATE)
@@ -48,30 +51,30 @@ def from_sender(state: str, attempts: Sequence[str], index: int, verdict: str, l
     if state not in s.OPEN:
         landed_elsewhere = verdict == s.LANDED and state in (s.REFUSED, s.ABSENT, s.DECLARED, s.WITHHELD)
         return _conflict(state, after) if landed_elsewhere else Judgement(state, after, LATE)
-    now = _follow(after, live)
+    now = _follow(after, unsent)
     if state == s.AMBIGUOUS and now == s.UNKNOWN:
         now = state
     return Judgement(now, after, APPLIED)
 
 
 def _contradicts(before: str, verdict: str) -> bool:
-    return (before == s.LANDED and verdict in _DID_NOT) or (before in _DID_NOT and verdict == s.LANDED)
+    """It did and it did not; or it was accepted although nothing was sent, or nothing was there."""
+    pair = {before, verdict}
+    return (s.LANDED in pair and bool(pair & _DID_NOT)) or (s.PENDING in pair and bool(pair & {s.NOT_SENT, s.ABSENT}))
 
 
 def _conflict(state: str, attempts: tuple[str, ...]) -> Judgement:
     return Judgement(s.CONFLICTED, attempts, LATE if state == s.CONFLICTED else CONFLICTS)
 
 
-def _follow(attempts: tuple[str, ...], live: bool) -> str:
+def _follow(attempts: tuple[str, ...], unsent: str) -> str:
     """The effect's state as it follows from its attempts."""
     for certain in (s.LANDED, s.SENDING, s.PENDING, s.UNKNOWN):
         if certain in attempts:
             return certain
     if s.REFUSED in attempts:
         return s.REFUSED
-    if set(attempts) == {s.NOT_SENT}:
-        return (s.DECLARED if live else s.WITHHELD) if len(attempts) == 1 else s.ABSENT
-    return s.ABSENT
+    return unsent if set(attempts) == {s.NOT_SENT} else s.ABSENT
 
 
 def from_outside(state: str, attempts: Sequence[str], verdict: str) -> Judgement:
@@ -114,7 +117,7 @@ def _settle_open(state: str, attempts: tuple[str, ...], verdict: str) -> Judgeme
 
 def from_person(state: str, attempts: Sequence[str], verdict: str) -> Judgement:
     """A person settles what is in doubt: landed, refused or absent. Elsewhere their word is evidence like any other."""
-    same = tuple(attempts)
     if state == s.CONFLICTED and verdict in (s.LANDED, s.REFUSED, s.ABSENT):
-        return Judgement(verdict, same, APPLIED)
+        decided = s.UNKNOWN if verdict == s.LANDED else verdict
+        return Judgement(verdict, tuple(decided if a in _UNDECIDED else a for a in attempts), APPLIED)
     return from_outside(state, attempts, verdict)
