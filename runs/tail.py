@@ -170,7 +170,7 @@ class Tail:
             self._watches.discard(watch)
 
     async def wait(self, wanted: Predicate, timeout_s: float) -> Seen | None:
-        """The next event that is `wanted`, or None when it is time to look for oneself. What came before the call is not seen: see `watch`."""
+        """The next event that is `wanted`, or None when it is time to look oneself. What came before the call is missed: see `watch`."""
         with self.watch(wanted) as watch:
             return await watch.wait(timeout_s)
 
