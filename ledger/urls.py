@@ -1,0 +1,15 @@
+"""The paths of the calls about effects and accounts, below /api/v1/."""
+
+from django.urls import path
+
+from ledger import api
+from runs.calls import view
+
+urlpatterns = [
+    path("runs/<str:run>/effects", view(get=api.list_run_effects, post=api.begin_effect)),
+    path("runs/<str:run>/account", view(get=api.get_account, base=api.AccountView)),
+    path("effects", view(get=api.list_effects)),
+    path("effects/<str:effect>", view(get=api.get_effect)),
+    path("effects/<str:operation_id>/begin", view(post=api.begin_declared)),
+    path("effects/<str:operation_id>/outcome", view(post=api.outcome)),
+]
