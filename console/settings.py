@@ -218,7 +218,8 @@ STORAGES = {
 
 REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["console.parsing.StrictJSONParser"],
+    "EXCEPTION_HANDLER": "console.problems.handle",
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "console.auth.BearerAuthentication",
         "console.auth.PersonAuthentication",
@@ -232,7 +233,10 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Countermand",
     "DESCRIPTION": "Stop an agent run, and know what it did.",
     "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "PREPROCESSING_HOOKS": ["console.api_urls.describe_long_polls"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",

@@ -2,15 +2,18 @@
 
 from django.urls import include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from console import health
+from console import health, problems
 
 urlpatterns = [
     path("healthz", health.alive),
     path("readyz", health.ready),
     path("", RedirectView.as_view(url="/runs/")),
     path("accounts/", include("allauth.urls")),
-    path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
-    path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="api-docs"),
+    path("api/", include("console.api_urls")),
 ]
+
+handler400 = problems.bad_request
+handler403 = problems.permission_denied
+handler404 = problems.page_not_found
+handler500 = problems.server_error
