@@ -9,7 +9,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
-from django.db import models, transaction
+from django.db import connection, models, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
@@ -30,6 +30,12 @@ def secret_hash(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
+def _take_turn(name: str) -> None:
+    """Until this transaction ends nobody else issues for this machine: rows that do not exist yet cannot be locked."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"credential {name}"])
+
+
 class Credential(models.Model):
     """One secret of one machine. `name` is the machine, and stays the same when its secret is replaced."""
 
@@ -48,8 +54,7 @@ class Credential(models.Model):
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.CheckConstraint(
                 name="credential_lives_90_days_at_most",
-                condition=Q(expires_at__gt=F("created_at"))
-                & Q(expires_at__lte=F("created_at") + timedelta(days=LIFE_DAYS_MAX)),
+                condition=Q(expires_at__gt=F("created_at")) & Q(expires_at__lte=F("created_at") + timedelta(days=LIFE_DAYS_MAX)),
             )
         ]
 
@@ -67,8 +72,8 @@ class Credential(models.Model):
         secret = secrets.token_urlsafe(SECRET_BYTES)
         now = timezone.now()
         with transaction.atomic():
-            live = cls.objects.select_for_update().filter(name=name, revoked_at=None, expires_at__gt=now)
-            if len(live) >= LIVE_SECRETS_MAX:
+            _take_turn(name)
+            if cls.objects.filter(name=name, revoked_at=None, expires_at__gt=now).count() >= LIVE_SECRETS_MAX:
                 raise ValidationError(f"{name} has {LIVE_SECRETS_MAX} live secrets. Revoke one first.")
             credential = cls.objects.create(
                 name=name,

@@ -50,8 +50,6 @@ def grant_app_role(connection: BaseDatabaseWrapper, role: str | None = None) -> 
             sql.SQL("REVOKE INSERT, UPDATE, DELETE ON django_migrations FROM {}").format(identifier),
         ]
         if tables:
-            statements.append(
-                sql.SQL("REVOKE UPDATE, DELETE, TRUNCATE ON {} FROM {}").format(sql.SQL(", ").join(tables), identifier)
-            )
+            statements.append(sql.SQL("REVOKE UPDATE, DELETE, TRUNCATE ON {} FROM {}").format(sql.SQL(", ").join(tables), identifier))
         for statement in statements:
             raw.execute(statement)

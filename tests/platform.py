@@ -61,9 +61,7 @@ def database() -> Iterator[None]:
     with postgres.running(EMBEDDED) if EMBEDDED else contextlib.nullcontext():
         with psycopg.connect(MAINTENANCE_URL, autocommit=True) as connection:
             _ensure_app_role(connection)
-            for (name,) in connection.execute(
-                "SELECT datname FROM pg_database WHERE datname LIKE %s", [f"{PREFIX}%"]
-            ).fetchall():
+            for (name,) in connection.execute("SELECT datname FROM pg_database WHERE datname LIKE %s", [f"{PREFIX}%"]).fetchall():
                 pid = name.removeprefix(PREFIX)
                 if name == NAME or not (pid.isdigit() and psutil.pid_exists(int(pid))):
                     _drop(connection, name)  # left by a run that was killed

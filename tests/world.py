@@ -83,9 +83,7 @@ class World:
         if name == "supplier":
             store = platform.SCRATCH / "supplier.sqlite3"
             webhooks = f"{self.url}/api/v1/webhooks/supplier"
-            return processes.supplier(
-                platform.SUPPLIER_PORT, store, webhooks, platform.WEBHOOK_SECRET, environment
-            )
+            return processes.supplier(platform.SUPPLIER_PORT, store, webhooks, platform.WEBHOOK_SECRET, environment)
         if name == "web":
             return processes.web(self._web_port, environment)
         return {"celery": processes.celery_worker, "beat": processes.celery_beat}[name](environment)
@@ -146,9 +144,7 @@ def make_people() -> None:
 
     hashed = make_password(PASSWORD)
     for name, group in PEOPLE.items():
-        User.objects.create(username=name, first_name=name.title(), password=hashed).groups.set(
-            [Group.objects.get(name=group)]
-        )
+        User.objects.create(username=name, first_name=name.title(), password=hashed).groups.set([Group.objects.get(name=group)])
 
 
 def make_token() -> None:

@@ -91,8 +91,8 @@ def run(port: int, supplier_port: int) -> None:
     home = Path(os.environ.get("COUNTERMAND_HOME") or processes.CHECKOUT / ".countermand").absolute()
     home.mkdir(parents=True, exist_ok=True)
     _stop_on_signals()
-    with _only_one(home):
-        leftovers.end(home / "demo.pids")
+    with _only_one(home), leftovers.forgotten_after(home / "demo.pids") as pids:
+        leftovers.end(pids)
         demo = Demo(home, _port(port, "web"), _port(supplier_port, "supplier"))
         environment = demo.environment(_kept_secrets(home))
         processes.make_broker_folder(home / "broker")
@@ -107,7 +107,7 @@ def run(port: int, supplier_port: int) -> None:
                 for spec in group:
                     running.wait_until_ready(spec.name)
             say(_welcome(demo, known))
-            _watch(running, database, home)
+            _watch(running, database, pids)
 
 
 def refuse_real_settings() -> None:
@@ -129,10 +129,7 @@ def _specs(demo: Demo, token: str, environment: dict[str, str]) -> Iterator[list
         processes.web(demo.port, environment),
     ]
     yield [processes.celery_worker(environment), processes.celery_beat(environment)]
-    yield [
-        processes.agent_worker(number, demo.url, token, demo.supplier_url, environment)
-        for number in range(1, AGENT_WORKERS + 1)
-    ]
+    yield [processes.agent_worker(number, demo.url, token, demo.supplier_url, environment) for number in range(1, AGENT_WORKERS + 1)]
 
 
 def _prepare(environment: dict[str, str]) -> None:
@@ -151,11 +148,11 @@ def _prepare(environment: dict[str, str]) -> None:
             raise ProcessFailed(f"manage.py {command} failed:\n{done.stderr[-3000:]}")
 
 
-def _watch(running: Processes, database: postgres.Server, home: Path) -> Never:
+def _watch(running: Processes, database: postgres.Server, pids: Path) -> Never:
     """Starts again whatever ended, after a pause that grows with every time it does."""
     waiting: list[tuple[float, Spec]] = []
     pauses: dict[str, float] = {}
-    leftovers.remember(home / "demo.pids", running.pids())
+    leftovers.remember(pids, running.pids())
     while True:
         time.sleep(LOOK_EVERY_SECONDS)
         if database.postmaster_pid() is None:
@@ -170,7 +167,7 @@ def _watch(running: Processes, database: postgres.Server, home: Path) -> Never:
             waiting.remove(entry)
             running.start(entry[1])
         if due:
-            leftovers.remember(home / "demo.pids", running.pids())
+            leftovers.remember(pids, running.pids())
 
 
 def _describe(demo: Demo, known: dict[str, Any]) -> None:

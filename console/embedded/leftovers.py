@@ -1,12 +1,23 @@
 """What a killed demo left running. Remembers the processes of a demo in a file, and ends exactly those before the next
 one starts: a process counts only while both its pid and its time of birth are the remembered ones."""
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 
 GONE_BY_THEMSELVES_SECONDS = 6  # the kernel has told them to end when their supervisor was killed
+
+
+@contextlib.contextmanager
+def forgotten_after(path: Path) -> Iterator[Path]:
+    """The file, removed when the block ends in order: then nothing was left behind."""
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def remember(path: Path, pids: list[int]) -> None:

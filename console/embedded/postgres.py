@@ -235,13 +235,9 @@ def _ensure_roles(server: Server) -> None:
             connection.execute(sql.SQL("ALTER ROLE {} CREATEDB").format(sql.Identifier(OWNER)))
             connection.execute(sql.SQL("GRANT pg_signal_backend TO {}").format(sql.Identifier(OWNER)))
         # The test suite empties append-only tables, which only this setting lets their owner do.
-        connection.execute(
-            sql.SQL("GRANT SET ON PARAMETER session_replication_role TO {}").format(sql.Identifier(OWNER))
-        )
+        connection.execute(sql.SQL("GRANT SET ON PARAMETER session_replication_role TO {}").format(sql.Identifier(OWNER)))
         if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
-            connection.execute(
-                sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(DATABASE), sql.Identifier(OWNER))
-            )
+            connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(DATABASE), sql.Identifier(OWNER)))
 
 
 # Where things are, and as whom they run -------------------------------------------------------------------------------

@@ -77,9 +77,7 @@ def demo(home: Path, ports: tuple[int, int]) -> Iterator[RunningDemo]:
 
 
 @pytest.mark.timeout(240)
-def test_a_killed_demo_comes_back_with_its_people_and_token(
-    demo: RunningDemo, home: Path, ports: tuple[int, int]
-) -> None:
+def test_a_killed_demo_comes_back_with_its_people_and_token(demo: RunningDemo, home: Path, ports: tuple[int, int]) -> None:
     demo.wait_for("Ctrl-C stops everything.")
     before = demo.description()
     assert set(before) == {"url", "people", "agent_token", "supplier_url"}
