@@ -38,7 +38,7 @@ lint: ## ruff, mypy, import-linter, missing migrations
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@COUNTERMAND_TEST=1 $(BIN)/mypy
 	@$(BIN)/lint-imports
-	@COUNTERMAND_TEST=1 $(PYTHON) manage.py makemigrations --check --dry-run
+	@COUNTERMAND_TEST=1 $(PYTHON) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 
 format: ## let ruff lay out the code
 	@$(BOOTSTRAP) dev
