@@ -94,6 +94,8 @@ def _insert(actor: Actor, run_id: uuid.UUID, token: str, nonce: str, intent: Int
         if row is None:
             raise leases.why_refused(transition.lock(run_id), token)
         version, epoch, holder, agent, now, expires_at = row
+        if now >= expires_at:  # the lease ended while the UPDATE waited for the lock: its WHERE had read the clock before that
+            raise leases.why_refused(transition.lock(run_id), token)
         actor.require(actors.RUN_WORK, agent, f"work for {agent}")
         _ask_if_absent_elsewhere(effect)
         attempt = new_attempt(effect, 1, epoch, holder, nonce, version, now, expires_at, intent) if begin else None

@@ -107,25 +107,26 @@ def claim(actor: Actor, holder: str, agents: list[str], ttl_s: float = 30.0) -> 
 
 def heartbeat(actor: Actor, run_id: uuid.UUID, token: str) -> dict[str, Any]:
     """Renew the lease and answer with the directive: `continue` or `cancel`. Raises `LeaseLost` when it is over."""
-    with connection.cursor() as cursor:
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        # The lock first: an UPDATE that waited for it would judge the lease by the clock from before the wait.
+        cursor.execute("SELECT ref, agent FROM runs_run WHERE id = %s FOR NO KEY UPDATE", (run_id,))
+        held = cursor.fetchone()
+        if held is None:
+            raise NotFound(f"No run with id {run_id}.")
+        actor.require(actors.RUN_WORK, held[1])
         cursor.execute(
             """
             UPDATE runs_run SET heartbeat_at = clock_timestamp(),
                    lease_expires_at = clock_timestamp() + lease_ttl_s * interval '1 second'
             WHERE id = %s AND lease_token = %s AND lease_expires_at > clock_timestamp()
-            RETURNING state, lease_expires_at, agent
+            RETURNING state, lease_expires_at
             """,
             (run_id, token),
         )
         row = cursor.fetchone()
     if row is None:
-        run = Run.objects.filter(pk=run_id).first()
-        if run is None:
-            raise NotFound(f"No run with id {run_id}.")
-        actor.require(actors.RUN_WORK, run.agent)
-        raise LeaseLost(f"This lease of {run.ref} is over: stop acting for it.", run=run.ref)
-    state, expires_at, agent = row
-    actor.require(actors.RUN_WORK, agent)
+        raise LeaseLost(f"This lease of {held[0]} is over: stop acting for it.", run=held[0])
+    state, expires_at = row
     directive = "continue" if state == states.RUNNING or _is_cleaning(run_id, token) else "cancel"
     return {"directive": directive, "lease_expires_at": expires_at}
 

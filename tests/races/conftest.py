@@ -1,1 +1,12 @@
+from collections.abc import Iterator
+
+import pytest
+
 from tests.fakes import fake  # noqa: F401 - a provider in memory, for every test here
+from tests.races import line
+
+
+@pytest.fixture
+def contenders(database: None) -> Iterator[line.Line]:
+    with line.line() as made:
+        yield made
