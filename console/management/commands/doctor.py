@@ -110,5 +110,5 @@ def _providers() -> Iterator[Finding]:
 def _deployment() -> Iterator[Finding]:
     yield bool(settings.ALLOWED_HOSTS), f"ALLOWED_HOSTS {settings.ALLOWED_HOSTS}", "Name the hosts that people use."
     yield settings.SECURE_COOKIES, "cookies only over TLS", "Unset SECURE_COOKIES=0, unless nothing here is real."
-    static = Path(settings.STATIC_ROOT) / "staticfiles.json"
+    static = Path(settings.STATIC_ROOT or "") / "staticfiles.json"
     yield static.exists(), f"static files in {settings.STATIC_ROOT}", "manage.py collectstatic --noinput"
