@@ -16,6 +16,7 @@ from typing import Self
 
 import httpx
 
+UNPOOLED = {"DATABASE_POOL_MAX": "0"}  # whatever the supervisor itself has imported: only the web process pools
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 LOCALHOST = "127.0.0.1"
 PR_SET_PDEATHSIG = 1
@@ -46,13 +47,13 @@ def web(port: int, environment: Mapping[str, str]) -> Spec:
 def celery_worker(environment: Mapping[str, str]) -> Spec:
     # Threads: the tasks are short sweeps that wait for the database, and a second interpreter costs more than it brings.
     options = ("--pool", "threads", "--concurrency", "4", "--without-gossip", "--without-mingle", "--loglevel", "WARNING")
-    return Spec("celery", (sys.executable, "-m", "celery", "-A", "console.celery", "worker", *options), environment)
+    return Spec("celery", (sys.executable, "-m", "celery", "-A", "console.celery", "worker", *options), {**environment, **UNPOOLED})
 
 
 def celery_beat(environment: Mapping[str, str]) -> Spec:
     # The scheduler that keeps no file: every task is safe to run again, and a file could be left damaged by kill -9.
     options = ("--scheduler", "celery.beat.Scheduler", "--pidfile", "", "--loglevel", "WARNING")
-    return Spec("beat", (sys.executable, "-m", "celery", "-A", "console.celery", "beat", *options), environment)
+    return Spec("beat", (sys.executable, "-m", "celery", "-A", "console.celery", "beat", *options), {**environment, **UNPOOLED})
 
 
 def supplier(port: int, store: Path, webhook_url: str, webhook_secret: str, environment: Mapping[str, str]) -> Spec:

@@ -61,10 +61,12 @@ def test_the_connection_is_set_up_for_the_hot_paths(database: None) -> None:
 
 def test_only_the_web_process_pools_its_connections(database: None) -> None:
     say = "import {module}; from django.conf import settings; print('pool' in settings.DATABASES['default']['OPTIONS'])"
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "console.settings"}
+    environment.pop("DATABASE_POOL_MAX", None)  # a test that imported console.asgi has set it for this process
     pooled = {
         module: subprocess.run(
             [sys.executable, "-c", say.format(module=module)],
-            env={**os.environ, "DJANGO_SETTINGS_MODULE": "console.settings"}, capture_output=True, text=True, check=True,
+            env=environment, capture_output=True, text=True, check=True,
         ).stdout.strip()
         for module in ("console.asgi", "console.celery")
     }  # fmt: skip
