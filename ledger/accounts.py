@@ -45,7 +45,7 @@ def bucket(effect: Effect) -> str:
 def _work_effects(run: Run) -> list[Effect]:
     """The run's work effects, each with the cleanup and compensation effects that act on it as `acting`."""
     rows = Effect.objects.filter(run=run, role=states.WORK).order_by("created_at", "operation_id")
-    effects = list(rows.prefetch_related(Prefetch("acted_on_by", to_attr="acting")))
+    effects: list[Effect] = list(rows.prefetch_related(Prefetch("acted_on_by", to_attr="acting")))
     for effect in effects:
         effect.run = run
         for other in _acting(effect):

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import IntegrityError, connection, transaction
 from psycopg.types.json import Jsonb
 
-from ledger import catalogue, outcomes, policies, states, tidying
+from ledger import outcomes, policies, states, tidying
 from ledger.models import Attempt, Effect, Reliance
 from ledger.operations import (
     DECLARED,
@@ -78,6 +78,8 @@ INSERT INTO ledger_effect (operation_id, ref, run_id, step_key, ordinal, role, p
 SELECT %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, true, %s, %s, %s, %s, %s, %s, 1, false, false, '', '', '', '', '', '', '', %s, %s, %s, 0
 WHERE EXISTS (SELECT 1 FROM runs_step WHERE run_id = %s AND key = %s AND state = 'running')
   AND (%s OR NOT {policies.NEEDS_APPROVAL})
+  AND NOT EXISTS (SELECT 1 FROM ledger_effect a WHERE (a.provider, a.action, a.business_ref, a.occurrence) = (%s, %s, %s, %s)
+                  AND a.release = 'asked' AND a.operation_id <> %s)
 """  # noqa: S608 - a constant of the policies module
 _ATTEMPT = """
 INSERT INTO ledger_attempt (id, effect_id, run_id, number, epoch, holder, nonce, state, position, sent_at, send_by, answer_by, stopped_how)
@@ -97,20 +99,22 @@ def _insert(actor: Actor, run_id: uuid.UUID, token: str, nonce: str, intent: Int
         if now >= expires_at:  # the lease ended while the UPDATE waited for the lock: its WHERE had read the clock before that
             raise leases.why_refused(transition.lock(run_id), token)
         actor.require(actors.RUN_WORK, agent, f"work for {agent}")
-        _ask_if_absent_elsewhere(effect)
         attempt = new_attempt(effect, 1, epoch, holder, nonce, version, now, expires_at, intent) if begin else None
         effect.created_at = now
         if attempt is not None:
             effect.sent_at, effect.answer_by = attempt.sent_at, attempt.answer_by
         allowed = not begin or spent(effect, intent)
-        cursor.execute(_EFFECT, (*_effect_values(effect), allowed, *policies.parameters(effect)))
-        if cursor.rowcount != 1:
-            raise _why_not_inserted(effect)
-        if attempt is not None:
-            cursor.execute(_ATTEMPT, _attempt_values(attempt))
         kind = "effect.sending" if begin else "effect.declared"
         data = {"attempt": 1, "epoch": epoch, "operation_id": str(effect.pk)}
-        cursor.execute(INSERT_EVENT, event_values(run_id, version, kind, actor, effect.ref, data))
+        # The writes travel together: they need nothing of each other's answers, and the lock is held.
+        with connection.wrap_database_errors, connection.connection.pipeline():
+            cursor.execute(_EFFECT, (*_effect_values(effect), allowed, *policies.parameters(effect), *effect.action_key.values(), effect.pk))
+            inserted = cursor.connection.cursor()
+            if attempt is not None:
+                inserted.execute(_ATTEMPT, _attempt_values(attempt))
+            inserted.execute(INSERT_EVENT, event_values(run_id, version, kind, actor, effect.ref, data))
+        if cursor.rowcount != 1:  # after *absent* a person may have been asked: no other run goes round them
+            raise _why_not_inserted(effect)
     return Permission(SENDING if begin else DECLARED, effect, attempt, now)
 
 
@@ -126,7 +130,8 @@ def spent(effect: Effect, intent: Intent) -> bool:
 def _why_not_inserted(effect: Effect) -> Conflict:
     if not _step_runs(effect):
         return Conflict(f"Step {effect.step_key} is not running: start the step before its effects.", field="step")
-    return _approval_required(effect)
+    asked = Effect.objects.filter(**effect.action_key, release="asked").exclude(pk=effect.pk).select_related("run").first()
+    return _ask(asked) if asked is not None else _approval_required(effect)
 
 
 def _step_runs(effect: Effect) -> bool:
@@ -170,15 +175,6 @@ def _attempt_values(a: Attempt) -> tuple[Any, ...]:
         a.send_by,
         a.answer_by,
     )
-
-
-def _ask_if_absent_elsewhere(effect: Effect) -> None:
-    """After *absent* the action's policy holds for every run alike: where a person is asked, nobody else may go round them."""
-    if catalogue.capability(effect.provider).after_absent != "ask":
-        return
-    asked = Effect.objects.filter(**effect.action_key, release="asked").exclude(pk=effect.pk).select_related("run").first()
-    if asked is not None:
-        raise AbsentAsk(f"{asked.ref} of {asked.run.ref} did not happen; a person decides whether it is sent again.", **_facts(asked))
 
 
 def _classify(actor: Actor, run_id: uuid.UUID, token: str, nonce: str, intent: Intent, begin: bool, clash: IntegrityError) -> Permission:
@@ -238,11 +234,18 @@ def begin(actor: Actor, op: uuid.UUID, token: str, nonce: str, approval: uuid.UU
 def _again(actor: Actor, run_id: uuid.UUID, token: str, nonce: str, intent: Intent, begin: bool) -> Permission:
     """The operation exists: the same call again, a replay by another worker, or its next attempt."""
     try:
-        return _again_fenced(actor, run_id, token, nonce, intent, begin)
+        permission = _again_fenced(actor, run_id, token, nonce, intent, begin)
     except IntegrityError as clash:
         if "effect_action_held_once" not in str(clash):
             raise
         return _held_elsewhere(actor, run_id, token, intent)
+    if permission.effect.release == "asked":
+        raise _ask(permission.effect)
+    return permission
+
+
+def _ask(effect: Effect) -> AbsentAsk:
+    return AbsentAsk(f"{effect.ref} of {effect.run.ref} did not happen; a person decides whether it is sent again.", **_facts(effect))
 
 
 @leases.act("effect.begin")
@@ -264,9 +267,10 @@ def _again_fenced(actor: Actor, run_id: uuid.UUID, token: str, nonce: str, inten
             f"{effect.ref} is {effect.state}: it is being looked up. Wait for it, never send it again.",
             **_facts(effect),
         )
-    if effect.state == states.ABSENT and effect.release == "asked":
-        raise AbsentAsk(f"{effect.ref} did not happen; a person decides whether it is sent again.", **_facts(effect))
-    if effect.state == states.ABSENT and effect.release == "released" and begin:
+    if effect.release == "resend" and not outcomes.may_resend(effect, transition.clock()):
+        effect.release = "asked"
+        outcomes.move(held, effect.state, actor, {"release": "asked"}, always=True)
+    if effect.release in ("resend", "released") and begin:
         return _begin(actor, held, nonce, intent)
     return Permission(KNOWN, effect)
 

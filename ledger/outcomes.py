@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db import transaction
 
-from ledger import catalogue, settling, states
+from ledger import catalogue, plain, settling, states
 from ledger.models import Attempt, Effect, Evidence
 from ledger.redaction import excerpt, sha256
 from runs import actors, closing, hints, transition, waiting
@@ -95,6 +95,8 @@ def report(
         body_sha256=sha256(response),
     )
     with transaction.atomic(durable=True):
+        if (settled := plain.settle(actor, operation_id, attempt, fact)) is not None:
+            return settled
         held = lock(operation_id)
         actor.require(actors.RUN_WORK, held.run.agent)
         index = next((i for i, a in enumerate(held.attempts) if a.number == attempt), None)
@@ -262,18 +264,22 @@ def _timetable(effect: Effect, was: str, run: Run) -> None:
         effect.next_look_at = effect.person_after = None
         effect.look_token = effect.look_until = None
         effect.unknowable = False
-    if effect.state == states.ABSENT:
-        effect.release = _release(effect, run, now)
+    effect.release = _release(effect, run, now) if effect.state == states.ABSENT else ""
 
 
 def _release(effect: Effect, run: Run, now: datetime) -> str:
     """Whether an absent effect may be sent again: by policy, while the provider still honours our key; else a person is asked."""
     if run.is_closed or run.cancel_position is not None or effect.role != states.WORK:
         return "left"
+    return "resend" if may_resend(effect, now) else "asked"
+
+
+def may_resend(effect: Effect, now: datetime) -> bool:
+    """Whether policy lets an absent effect be sent again: only while the provider still honours the key of the first send."""
     record = catalogue.capability(effect.provider)
     window = record.idempotency_window_s
     fresh = window is not None and effect.sent_at is not None and now < effect.sent_at + timedelta(seconds=window)
-    return "released" if record.after_absent == "resend" and fresh else "asked"
+    return record.after_absent == "resend" and fresh
 
 
 _EFFECT_FIELDS = [f.attname for f in Effect._meta.concrete_fields if not f.primary_key]

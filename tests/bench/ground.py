@@ -1,0 +1,85 @@
+"""What the benchmarks stand on: an embedded PostgreSQL of their own, durable as in production, migrated, serving as the app role.
+
+Import this before Django's settings are read."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from console.embedded import postgres
+
+HOME = Path(os.environ.get("COUNTERMAND_HOME") or Path(__file__).resolve().parents[2] / ".countermand")
+SERVER = postgres.server("bench", HOME)
+os.environ.update(
+    COUNTERMAND_TEST="1",
+    DATABASE_URL=SERVER.app_url(),
+    DATABASE_OWNER_URL=SERVER.owner_url(),
+    DJANGO_SETTINGS_MODULE="console.settings",
+    COUNTERMAND_PROVIDERS=json.dumps({"supplier": {"kind": "supplier", "url": "http://127.0.0.1:9"}}),
+)
+
+
+@contextlib.contextmanager
+def ready() -> Iterator[None]:
+    """The server running, the schema fresh, Django set up."""
+    import psycopg
+
+    with postgres.running(SERVER):
+        with psycopg.connect(SERVER.owner_url(), autocommit=True) as owner:
+            owner.execute("DROP SCHEMA public CASCADE")
+            owner.execute("CREATE SCHEMA public")
+        _migrate()
+        yield
+
+
+def _migrate() -> None:
+    import django
+    import psycopg
+
+    django.setup()
+    from django.core.management import call_command
+    from django.db import connection
+
+    from console.roles import grant_app_role
+
+    app = dict(connection.settings_dict)
+    owner = psycopg.conninfo.conninfo_to_dict(SERVER.owner_url())
+    connection.settings_dict |= {"USER": owner["user"], "OPTIONS": {}}
+    call_command("migrate", verbosity=0, interactive=False)
+    grant_app_role(connection)
+    connection.close()
+    connection.settings_dict.update(app)
+
+
+def rate(work: Callable[[int], None], count: int) -> float:
+    """How many a second, over `count` calls in a row."""
+    began = time.perf_counter()
+    for number in range(count):
+        work(number)
+    return count / (time.perf_counter() - began)
+
+
+def alternating(rounds: int, count: int, **works: Callable[[int], None]) -> dict[str, list[float]]:
+    """Rates of several workloads measured in turns, so that a noisy neighbour hits all of them alike."""
+    rates: dict[str, list[float]] = {name: [] for name in works}
+    for turn in range(rounds):
+        for name, work in works.items():
+            rates[name].append(rate(lambda number, work=work, turn=turn: work(turn * count + number), count))
+    return rates
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The value below which `share` (0 to 1) of the values lie."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def ratio(ours: list[float], theirs: list[float]) -> float:
+    """Median of the ratios of neighbouring rounds."""
+    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
