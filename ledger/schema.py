@@ -210,5 +210,8 @@ class AccountShown(serializers.Serializer[Any]):
     in_flight = Lines(required=False)
     relied_on = Lines(help_text="Outcomes of other runs that this one used; not counted.")
     steps = JsonObject()
+    cleanups = Lines(help_text="Clean-up steps, with what became of them.")
     children = Lines()
     totals = AccountTotals()
+    combined = JsonObject(help_text="The totals with those of all children.")
+    cost = JsonObject(help_text="What model calls cost, before and after the cancel.")
