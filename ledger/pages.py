@@ -1,0 +1,269 @@
+"""What the pages show of a run's effects and account, built from rows in few queries. It renders nothing and changes nothing.
+
+Cases belong to the layer above: whoever composes a page passes what it knows of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Prefetch
+
+from ledger import accounts, states
+from ledger.facts import Records, action_words, effect_facts, records_of
+from ledger.models import Account, Effect, Evidence
+from ledger.money import UnknownCurrency, money_text
+from ledger.sentences import EffectFacts, detail, sentence
+from runs import transition
+from runs.models import Run
+from runs.pages import Standing
+
+Context = dict[str, Any]
+
+EFFECTS_MAX = 500
+
+
+# What the run's own app must be told of its effects
+
+
+def standing(run: Run) -> Standing:
+    """How the run's work effects stand, in one query."""
+    effects = Effect.objects.filter(run=run, role=states.WORK).exclude(state__in=[states.LANDED, states.REFUSED, states.ABSENT])
+    found = list(effects.order_by("created_at", "operation_id").only("ref", "state", "action", "amount", "currency"))
+    sending = [effect for effect in found if effect.state == states.SENDING]
+    doubt = [effect for effect in found if effect.state in states.DOUBT]
+    return Standing(
+        unsettled=tuple(effect.ref for effect in found if effect.state in states.DOUBT | {states.SENDING}),
+        unknown=len(doubt),
+        never_sent=sum(effect.state == states.WITHHELD for effect in found),
+        in_flight_words=tuple(f"the {name_of(effect.action, effect.amount, effect.currency)}" for effect in sending),
+    )
+
+
+def names(refs: Iterable[str]) -> dict[str, str]:
+    """What each of these effects is called: its words, amount and business reference."""
+    found = Effect.objects.filter(ref__in=list(refs)).values_list("ref", "action", "amount", "currency", "business_ref")
+    return {ref: f"{name_of(action, amount, currency)} {business_ref}" for ref, action, amount, currency, business_ref in found}
+
+
+def names_of(shown: Iterable[Context]) -> dict[str, str]:
+    """The same from the effects of a page that were already read."""
+    told = ((item["effect"], amount_text(item["effect"]["amount"], item["effect"]["currency"])) for item in shown)
+    return {one["ref"]: " ".join(filter(None, [one["what"], amount, one["business_ref"]])) for one, amount in told}
+
+
+def name_of(action: str, amount: int | None, currency: str | None) -> str:
+    """`order $238.80 USD`."""
+    return " ".join(filter(None, [action_words(action), amount_text(amount, currency)]))
+
+
+def amount_text(amount: int | None, currency: str | None) -> str:
+    """The amount with symbol and code, or ''. An unknown code is shown as it is."""
+    if amount is None or not currency:
+        return ""
+    try:
+        return money_text(amount, currency)
+    except UnknownCurrency:
+        return f"{amount} minor units of {currency}"
+
+
+def line(entry: Mapping[str, Any]) -> Context:
+    """An effect's line of a preview or receipt, as a dialog or receipt shows it."""
+    sent_at = entry.get("sent_at")
+    return {
+        "what": f"{action_words(entry['action'])} {entry['business_ref']}",
+        "amount": entry["amount"],
+        "currency": entry["currency"],
+        "ref": entry["ref"],
+        "sent_at": datetime.fromisoformat(sent_at) if sent_at else None,
+        "note": _line_note(entry),
+    }
+
+
+def _line_note(entry: Mapping[str, Any]) -> str:
+    """An attempt whose sender may still act although its effect is known is listed, and says so."""
+    if "attempt" in entry and entry["state"] != states.SENDING:
+        return f"already {entry['state']}; its sender is not known to have stopped"
+    return ""
+
+
+# The effects of a run
+
+
+def effects(run: Run) -> list[Context]:
+    """The context of `runs/detail.html#effects`, oldest first, in four queries; `case_url` and `case_ref` are left empty."""
+    acting = Prefetch("acted_on_by", to_attr="acting")
+    rows = Effect.objects.filter(run=run).exclude(role=states.COMPENSATION).order_by("created_at", "operation_id")
+    found = list(rows.prefetch_related(acting)[:EFFECTS_MAX])
+    records, now = records_of(found), transition.clock()
+    shown = []
+    for effect in found:
+        effect.run = run
+        facts = facts_of(effect, now, records[effect.pk])
+        shown.append(_effect(effect, facts, records[effect.pk]))
+    return shown
+
+
+def facts_of(effect: Effect, now: datetime, records: Records) -> EffectFacts:
+    """The facts of one effect, with what acts on it (prefetched as `acting`)."""
+    facts = effect_facts(effect, now, records)
+    cleaned = [
+        other for other in getattr(effect, "acting", []) if (other.role, other.state) == (states.CLEANUP, states.LANDED)
+    ]  # fmt: skip
+    if cleaned and effect.state == states.LANDED:
+        return replace(facts, undo="cleaned_up", undo_at=cleaned[0].known_at, undo_reference=cleaned[0].ref)
+    return facts
+
+
+def _effect(effect: Effect, facts: EffectFacts, records: Records) -> Context:
+    shown = {
+        "id": str(effect.pk),
+        "ref": effect.ref,
+        "what": facts.action_words + (" (clean-up)" if effect.role == states.CLEANUP else ""),
+        "provider_name": facts.provider_name,
+        "amount": effect.amount,
+        "currency": effect.currency,
+        "business_ref": effect.provider_reference,
+        "external_id": effect.external_id,
+        "sent_at": effect.sent_at,
+        "state": effect.state,
+        "relative": facts.relative,
+        "undo": facts.undo,
+        "attempts": len(records.attempts),
+        "role": effect.role,
+        "bucket": accounts.bucket(effect),
+        "evidence": [piece(one, facts.provider_name) for one in records.evidence],
+        "case_url": "",
+        "case_ref": "",
+    }
+    return {"effect": shown, "says": sentence(facts), "more": detail(facts), "allowed": frozenset()}
+
+
+_SOURCE_WORDS = {
+    "sender": "The sender's answer",
+    "look": "A look at {provider}",
+    "webhook": "A webhook of {provider}",
+    "supervisor": "The worker's supervisor",
+    "person": "{person}",
+    "system": "Countermand",
+}
+_VERDICT_WORDS = {
+    "landed": "it happened",
+    "refused": "it was refused",
+    "absent": "it did not happen",
+    "pending": "accepted, not final",
+    "not_sent": "nothing was sent",
+    "unknown": "no clear answer",
+    "reversed": "it was undone",
+    "duplicated": "it happened more than once",
+    "empty": "nothing found",
+    "unreachable": "no answer, so no information",
+    "sender_stopped": "the sender has stopped",
+}
+_USED_WORDS = {
+    "agrees": "agrees with what was known",
+    "late_evidence": "kept as late evidence",
+    "conflicts": "contradicts what was known",
+    "kept": "kept, did not settle it",
+}
+
+
+def piece(evidence: Evidence, provider: str) -> Context:
+    """One observation, as a line: when, from where, what it said, how it was used."""
+    source = _SOURCE_WORDS.get(evidence.source, evidence.source).format(provider=provider, person=evidence.actor_name)
+    amount = amount_text(evidence.amount, evidence.currency)
+    status = f"HTTP {evidence.http_status}" if evidence.http_status else ""
+    said = [_VERDICT_WORDS.get(evidence.verdict, evidence.verdict), evidence.external_id, amount, status]
+    used = _USED_WORDS.get(evidence.used_as, "")
+    return {
+        "at": evidence.at,
+        "source": source,
+        "says": ", ".join(filter(None, said)) + (f" — {used}" if used else ""),
+        "raw": evidence.body,
+    }
+
+
+# The account
+
+
+def account(run: Run, shown: list[Context] | None = None) -> Context | None:
+    """The context of `runs/detail.html#account`: the last one issued, or a draft once the run is stopping; None before.
+
+    `shown` are the effects of the page, for what each number links to.
+    """
+    if not run.is_closed and run.cancel_position is None and run.state != "failing":
+        return None
+    issued = Account.objects.filter(run=run).order_by("-version").first() if run.is_closed else None
+    body = issued.body if issued is not None else accounts.draft(run)
+    buckets = _buckets(run, body, shown or [])
+    summed = sum(bucket["count"] for bucket in buckets)
+    return {
+        "version": body["version"],
+        "issued_at": datetime.fromisoformat(body["issued_at"]),
+        "final": body["final"],
+        "issued": body["version"] > 0,
+        "total": run.effects_total,
+        "buckets": buckets,
+        "adds_up": summed == run.effects_total,
+        "sum_error": f"the actions listed are {summed}, but {run.effects_total} were recorded.",
+        "relied_on": len(body.get("relied_on", [])),
+        "json_url": f"/runs/{run.ref}/account.json",
+        "csv_url": f"/runs/{run.ref}/account.csv",
+    }
+
+
+_BUCKET_NAMES = {
+    "stopped": "stopped",
+    "landed": "landed",
+    "undone": "undone",
+    "cleaned_up": "cleaned up",
+    "did_not_happen": "did not happen",
+    "unknown": "unknown",
+    "not_sent_yet": "not sent yet",
+    "in_flight": "in flight",
+}
+
+
+def _buckets(run: Run, body: Context, shown: list[Context]) -> list[Context]:
+    first = {item["effect"]["bucket"]: item["effect"]["id"] for item in reversed(shown) if item["effect"]["role"] == states.WORK}
+    buckets: list[Context] = []
+    for key, name in _BUCKET_NAMES.items():
+        entries = body.get(key)
+        if entries is None:
+            continue
+        plus = any(bucket["count"] for bucket in buckets)
+        buckets.append(
+            {
+                "key": key,
+                "name": name,
+                "count": len(entries),
+                "note": _bucket_note(run, key, entries),
+                "url": f"#effect-{first[key]}" if key in first else "#run-effects",
+                "person": key == "unknown" and bool(entries) and run.needs_person + run.unknowable > 0,
+                "plus": plus,
+            }
+        )
+    return buckets
+
+
+def _bucket_note(run: Run, key: str, entries: list[Context]) -> str:
+    if not entries:
+        return ""
+    if key == "landed":
+        late = sum(entry["confirmed_relative_to_cancel"] == "after" for entry in entries)
+        return f"in effect ({late} confirmed after the cancel)" if late else "in effect"
+    if key == "unknown":
+        if run.needs_person:
+            return "needs a person"
+        return "can't be known" if all(entry["unknowable"] for entry in entries) else "being checked"
+    return {
+        "stopped": "never sent",
+        "undone": "landed, then undone",
+        "cleaned_up": "landed, then removed",
+        "did_not_happen": "refused, or proved absent",
+        "not_sent_yet": "planned",
+        "in_flight": "no answer yet",
+    }[key]
