@@ -15,10 +15,10 @@ from psycopg import sql
 
 from ledger import intents, outcomes
 from ledger import states as es
-from ledger.operations import Intent, Permission
 from ledger.models import Account, Attempt, Effect
-from reconciliation import ceilings, findings, looks
+from ledger.operations import Intent, Permission
 from reconciliation import cases as case_verbs
+from reconciliation import ceilings, findings, looks
 from reconciliation.findings import Finding
 from reconciliation.models import Case
 from runs import actors, cancellation, leases, lifecycle, steps, waiting
