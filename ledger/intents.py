@@ -108,7 +108,9 @@ def _insert(actor: Actor, run_id: uuid.UUID, token: str, nonce: str, intent: Int
         data = {"attempt": 1, "epoch": epoch, "operation_id": str(effect.pk)}
         # The writes travel together: they need nothing of each other's answers, and the lock is held.
         with connection.wrap_database_errors, connection.connection.pipeline():
-            cursor.execute(_EFFECT, (*_effect_values(effect), allowed, *policies.parameters(effect), *effect.action_key.values(), effect.pk))
+            cursor.execute(
+                _EFFECT, (*_effect_values(effect), allowed, *policies.parameters(effect), *effect.action_key.values(), effect.pk)
+            )
             inserted = cursor.connection.cursor()
             if attempt is not None:
                 inserted.execute(_ATTEMPT, _attempt_values(attempt))

@@ -90,7 +90,7 @@ class RunBook:
         return [effect_line(_of(effect, run)) for effect in Effect.objects.filter(run=run).order_by("created_at")]
 
     def leave_unasked(self, run: Run, actor: Actor) -> None:
-        Effect.objects.filter(run=run, release__in=["asked", "released"], state=states.ABSENT).update(release="left")
+        Effect.objects.filter(run=run, release__in=["asked", "resend", "released"], state=states.ABSENT).update(release="left")
 
     def issue_account(self, run: Run) -> None:
         accounts.issue(run)
