@@ -8,14 +8,16 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
 from django.db import OperationalError, connection, transaction
+from django.db.models import Q
 from psycopg import errors as pg
 
-from runs import actors, closing, decisions, deliveries, epochs, preview, states, transition
+from runs import actors, closing, decisions, deliveries, epochs, preview, states, timeline, transition
 from runs.actors import Actor
 from runs.book import book
 from runs.client_keys import lock_client_key
@@ -192,8 +194,7 @@ def _after(actor: Actor, run: Run, mode: str) -> None:
         return
     if mode == TERMINATE:
         closing.close(run, states.TERMINATED, actor, lease_ended="terminated")
-    else:
-        closing.advance(run, actor)
+    closing.advance(run, actor)
 
 
 def _write(
@@ -245,11 +246,13 @@ def cancel_by_key(actor: Actor, agent: str, client_key: str, reason: str = "") -
     with transaction.atomic(durable=True):
         key = lock_client_key(agent, client_key)
         if key.run_id is None:
-            now = transition.clock()
-            key.cancel_reason = reason
-            key.cancel_actor = {"type": actor.type, "id": actor.id, "name": actor.name, "channel": actor.channel}
-            key.cancel_asked_at, key.cancel_expires_at = now, now + STORED_FOR
-            key.save()
+            timeline.append_system("cancel.stored", actor, f"{agent}/{client_key}", {"reason": reason})
+            if stored_cancel(key) is None:  # the first one's who, when and why stand
+                now = transition.clock()
+                key.cancel_reason = reason
+                key.cancel_actor = {"type": actor.type, "id": actor.id, "name": actor.name, "channel": actor.channel}
+                key.cancel_asked_at, key.cancel_expires_at = now, now + STORED_FOR
+                key.save()
             return key
         run_id = key.run_id
     return request_cancel(actor, run_id, reason=reason)
@@ -262,6 +265,20 @@ def stored_cancel(key: ClientKey | None) -> Actor | None:
     return Actor(**key.cancel_actor)
 
 
+def expire_stored(limit: int = 100) -> int:
+    """Cancels of runs that never came, after 24 h: forgotten, as an event each. Returns how many."""
+    due = Q(run__isnull=True, cancel_expires_at__lte=transition.clock())
+    with transaction.atomic(durable=True):
+        keys = list(ClientKey.objects.select_for_update(skip_locked=True, of=("self",)).filter(due)[:limit])
+        for key in keys:
+            data = {"reason": key.cancel_reason, "asked_by": key.cancel_actor, "asked_at": str(key.cancel_asked_at)}
+            timeline.append_system("cancel.expired", actors.system("deadline"), f"{key.agent}/{key.key}", data)
+        ClientKey.objects.filter(pk__in=[key.pk for key in keys]).update(
+            cancel_reason="", cancel_actor=None, cancel_asked_at=None, cancel_expires_at=None
+        )
+    return len(keys)
+
+
 def apply_stored(run: Run, asked_by: Actor, key: ClientKey | None) -> None:
     """Apply a stored cancel to the run that has just been created (locked, nothing started)."""
     _apply(asked_by, [[run]], CANCEL, key.cancel_reason if key else "", None)
@@ -272,16 +289,22 @@ def cancel_past_deadline(limit: int = 100) -> int:
     now = transition.clock()
     due = Run.objects.filter(deadline_at__lte=now, closed_at__isnull=True, cancel_position__isnull=True)
     ids = list(due.exclude(state=states.FAILING).values_list("pk", flat=True)[:limit])
+    done = 0
     for run_id in ids:
-        request_cancel(actors.system("deadline"), run_id, reason="Its deadline passed.")
-    return len(ids)
+        with suppress(Busy):  # the next sweep asks again; the others need not wait for it
+            request_cancel(actors.system("deadline"), run_id, reason="Its deadline passed.")
+            done += 1
+    return done
 
 
 def advance_due(limit: int = 200) -> int:
-    """Close every stopping run that has become quiet (and whose children are closed); returns how many were looked at."""
-    ids = list(Run.objects.filter(state__in=states.STOPPING, lease_token__isnull=True).values_list("pk", flat=True)[:limit])
+    """Move every stopping or terminated run as far as the facts allow: quiet, cleaned up, closed. Returns how many were looked at."""
+    stopping = Run.objects.filter(state__in=states.STOPPING, lease_token__isnull=True)
+    named = [status for status in states.STATUSES if status.startswith(states.TERMINATED)]  # the index is on the status
+    terminated = Run.objects.filter(status__in=named, quiet_at__isnull=True)
+    ids = [pk for runs in (stopping, terminated) for pk in runs.values_list("pk", flat=True)[:limit]]
     for run_id in ids:
         with transaction.atomic(durable=True):
-            for run in transition.take(1, pk=run_id, state__in=states.STOPPING):
+            for run in transition.take(1, pk=run_id):
                 closing.advance(run, actors.system("sweep"))
     return len(ids)

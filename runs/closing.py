@@ -15,14 +15,17 @@ PRESUMED = "presumed"
 
 
 def advance(run: Run, actor: Actor) -> None:
-    """Move a stopping run as far as the facts allow: quiet, then cleaned up and its children closed, then closed."""
-    if run.state not in states.STOPPING:
+    """Move a stopping run as far as the facts allow: quiet, then cleaned up and its children closed, then closed.
+
+    A terminated run is closed before it is quiet; when it is, that is noted too.
+    """
+    if run.state not in states.STOPPING and run.state != states.TERMINATED:
         return
     if run.quiet_at is None:
         if not is_quiet(run):
             return
         mark_quiet(run, actor)
-    if cleanup.advance(run, actor) or run.children_open:
+    if run.is_closed or cleanup.advance(run, actor) or run.children_open:
         return
     close(run, states.CANCELLED if run.state == states.CANCELLING else states.FAILED, actor)
 

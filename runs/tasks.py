@@ -27,8 +27,9 @@ def wake_waiting() -> int:
 
 @shared_task(name="runs.pass_deadlines")
 def pass_deadlines() -> int:
-    """Runs past their deadline are cancelled; steps and approvals past theirs are timed out or expired."""
-    return cancellation.cancel_past_deadline() + steps.time_out_due() + approvals.expire_due()
+    """Runs past their deadline are cancelled; steps, approvals and stored cancels past theirs are timed out or expired."""
+    passed = cancellation.cancel_past_deadline() + steps.time_out_due()
+    return passed + approvals.expire_due() + cancellation.expire_stored()
 
 
 @shared_task(name="runs.count_children")
