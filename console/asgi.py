@@ -11,10 +11,13 @@ os.environ.setdefault("DATABASE_POOL_MAX", "20")
 from typing import Any  # noqa: E402
 
 from channels.routing import ProtocolTypeRouter  # noqa: E402
+from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
+from channels.sessions import CookieMiddleware  # noqa: E402
 from django.core.asgi import get_asgi_application  # noqa: E402
 
 http = get_asgi_application()
 
+from console.live.socket import Socket  # noqa: E402
 from runs.tail import tail  # noqa: E402
 
 
@@ -31,10 +34,10 @@ async def lifespan(scope: Any, receive: Any, send: Any) -> None:
             return
 
 
-# One line for each protocol; console/live.py brings "websocket".
 application = ProtocolTypeRouter(
     {
         "http": http,
+        "websocket": AllowedHostsOriginValidator(CookieMiddleware(Socket.as_asgi())),
         "lifespan": lifespan,
     }
 )

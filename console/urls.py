@@ -4,6 +4,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from console import health, problems
+from console.live import polling
 
 urlpatterns = [
     path("healthz", health.alive),
@@ -11,6 +12,7 @@ urlpatterns = [
     path("", RedirectView.as_view(url="/runs/")),
     path("accounts/", include("allauth.urls")),
     path("api/", include("console.api_urls")),
+    path("live/poll", polling.poll),
 ]
 
 handler400 = problems.bad_request

@@ -1,0 +1,207 @@
+"""From the tail to the pages of this process: what has changed is rendered once and sent to whoever shows it.
+
+A page joins before it is compared with the database, so that nothing falls between the comparison and following. Whatever changes
+during one round of rendering goes into the next. It decides nothing about runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any
+
+from console.live import wire
+from console.live.audience import Audience
+from console.live.changes import ALL_CASES, RUN, Changes
+from console.live.comparing import differences
+from console.live.database import Database
+from console.live.page import Viewer
+from console.live.pulse import Pulse
+from console.live.shelf import ALWAYS, Shelf
+from console.live.source import Parts, Slice, Source, filter_key
+from console.live.wire import Fragment, Watch
+from runs.tail import GAP, Seen, Tail, tail
+
+log = logging.getLogger(__name__)
+
+PACE_S = 0.02  # between two rounds, so that a storm of events becomes few frames
+RETRY_S = 0.5
+_GIVES_NOTHING_AWAY = frozenset({"people.signed_in"})
+
+
+class Hub:
+    """The pages of one process and one event loop. It works only while there are any."""
+
+    def __init__(self, tail: Tail, source: Source) -> None:
+        self.source = source
+        self.shelf = Shelf(source.render)
+        self.audience = Audience()
+        self.pulse = Pulse(tail, source, self.audience)
+        self._tail = tail
+        self._changes = Changes()
+        self._parents: dict[uuid.UUID, uuid.UUID] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # Joining and leaving ----------------------------------------------------------------------------------------------
+
+    async def enter(self, viewer: Viewer) -> None:
+        """From now on the viewer is told what concerns everybody, and is ended when it may not look any more."""
+        self.audience.viewers.add(viewer)
+        if not self._tasks:
+            listening = asyncio.Event()
+            works = (self._listen(listening), self._send_for_ever(), *self.pulse.works())
+            self._tasks = [asyncio.create_task(work) for work in works]
+            await listening.wait()
+
+    def leave(self, viewer: Viewer) -> None:
+        self.audience.forget(viewer)
+        self.audience.viewers.discard(viewer)
+        if not self.audience.viewers:
+            for task in self._tasks:
+                task.cancel()
+            self._tasks = []
+            self._changes.clear()
+            self._parents.clear()
+
+    async def show(self, viewer: Viewer, watch: Watch) -> AsyncIterator[str]:
+        """Replace what the viewer shows: joins, then gives the frames that bring the page up to date, ending with `synced`."""
+        page = self.audience.show(viewer, watch)
+        async for frame in differences(page, viewer.who.actor, self.source, self.shelf):
+            yield frame
+        if watch.run is not None:
+            self._mind_children(watch.run)
+        yield await self.pulse.counts()
+        yield self.pulse.beat()
+        yield wire.SYNCED
+
+    def _mind_children(self, run: uuid.UUID) -> None:
+        parts: Parts | None = self.shelf.peek("run", run)
+        unminded = {child for child in parts.children if child not in self._parents} if parts else set()
+        if unminded:
+            self._parents |= dict.fromkeys(unminded, run)
+            self._changes.touch((RUN, run), ALWAYS)  # for what they did before they were minded
+
+    # Listening --------------------------------------------------------------------------------------------------------
+
+    async def _listen(self, listening: asyncio.Event) -> None:
+        async with self._tail.subscribe() as queue:
+            listening.set()
+            while True:
+                self._note(await queue.get())
+
+    def _note(self, event: Seen) -> None:
+        if event is GAP:
+            self._missed()
+            return
+        self.pulse.note(created=event.kind == "run.created")
+        if event.run_id is None:
+            if event.kind.startswith("people.") and event.kind not in _GIVES_NOTHING_AWAY:
+                self.pulse.recheck()
+        else:
+            self._note_run(event.run_id, event.seq or 0)
+        if self.audience.cases and (event.run_id is not None or event.kind.startswith("case.")):
+            self._changes.touch(ALL_CASES, 0)
+
+    def _note_run(self, run: uuid.UUID, seq: int) -> None:
+        if self.audience.has_row(run) or self.audience.has_run(run):
+            self._changes.touch((RUN, run), seq)
+        parent = self._parents.get(run)
+        if parent is not None:
+            if self.audience.has_run(parent):
+                self._changes.touch((RUN, parent), ALWAYS)
+            else:
+                del self._parents[run]
+
+    def _missed(self) -> None:
+        self.pulse.note(created=True)
+        self.pulse.recheck()
+        for viewer, page in self.audience.pages():
+            page.overflow()
+            viewer.woken.set()
+
+    # Sending what has changed -----------------------------------------------------------------------------------------
+
+    async def _send_for_ever(self) -> None:
+        while True:
+            due = await self._changes.take()
+            try:
+                await self._send(due)
+            except Exception:
+                log.exception("changes could not be shown; they are tried again")
+                for what, version in due.items():
+                    self._changes.touch(what, version, RETRY_S)
+            await asyncio.sleep(PACE_S)
+
+    async def _send(self, due: Mapping[Any, int]) -> None:
+        runs = {run: version for (kind, run), version in due.items() if kind == RUN}
+        # What the children of a run did does not change its row.
+        rows = {run: 0 if version == ALWAYS else version for run, version in runs.items() if self.audience.has_row(run)}
+        works = [self._send_run(run, version) for run, version in runs.items() if self.audience.has_run(run)]
+        if rows:
+            works.append(self._send_rows("runs", rows))
+        if ALL_CASES in due:
+            works.append(self._send_cases())
+        await asyncio.gather(*works)
+
+    async def _send_rows(self, kind: str, wanted: Mapping[uuid.UUID, int]) -> None:
+        found: dict[uuid.UUID, Fragment] = await self.shelf.get(kind, wanted)
+        viewers = self.audience.of_rows(found)
+        matching = await self._matching(viewers, list(found))
+        said = {one: (fragment.matching(False), fragment.matching(True)) for one, fragment in found.items()} if matching else {}
+        for viewer in viewers:
+            if viewer.page is None or viewer.page.watch.kind != kind:
+                continue
+            page, belongs = viewer.page, matching.get(filter_key(viewer.who.actor, viewer.page.watch))
+            mine = [one for one in found if one in page.rows]
+            page.offer([found[one] if belongs is None else said[one][one in belongs] for one in mine])
+            viewer.woken.set()
+
+    async def _matching(self, viewers: Iterable[Viewer], ids: list[uuid.UUID]) -> dict[Any, set[uuid.UUID] | None]:
+        """For each different list, which of these rows belong to it; lists without a filter are left out."""
+        lists = {filter_key(v.who.actor, v.page.watch): (v.who.actor, v.page.watch) for v in viewers if v.page is not None}
+        asked = {key: (actor, watch) for key, (actor, watch) in lists.items() if watch.query}
+        return {key: await self.source.matching(actor, watch, ids) for key, (actor, watch) in asked.items()}
+
+    async def _send_run(self, run: uuid.UUID, version: int) -> None:
+        parts: Parts | None = (await self.shelf.get("run", {run: version})).get(run)
+        if parts is None:
+            return
+        self._parents |= dict.fromkeys(parts.children, run)
+        slices: dict[int, Slice] = {}
+        for viewer, page in self.audience.of_run(run):
+            after = page.queued_seq
+            if after not in slices:
+                slices[after] = await self.source.timeline(run, after)
+            if parts.version > page.version or parts.children:
+                page.offer(parts.fragments)
+            page.offer_timeline(slices[after].items, slices[after].through)
+            viewer.woken.set()
+        if any(part.more for part in slices.values()):
+            self._changes.touch((RUN, run), 0)
+
+    async def _send_cases(self) -> None:
+        pages = [(viewer, viewer.page) for viewer in self.audience.cases if viewer.page is not None]
+        shown = {case for _, page in pages for case in page.rows}
+        now = await self.source.versions("cases", shown) if shown else {}
+        moved = {case: version for _, page in pages for case in page.rows if (version := now.get(case, 0)) > page.rows[case]}
+        if moved:
+            await self._send_rows("cases", moved)
+        heads = await self.shelf.get("case", {page.watch.case: ALWAYS for _, page in pages if page.watch.case is not None})
+        for viewer, page in pages:
+            if page.watch.case in heads:
+                page.offer([heads[page.watch.case]])
+                viewer.woken.set()
+
+
+_hubs: dict[asyncio.AbstractEventLoop, Hub] = {}
+
+
+def of_this_process() -> Hub:
+    """The hub of the running loop, which follows the process's own tail."""
+    loop = asyncio.get_running_loop()
+    if loop not in _hubs:
+        _hubs.clear()  # a loop that is closed has no pages
+        _hubs[loop] = Hub(tail, Database())
+    return _hubs[loop]
