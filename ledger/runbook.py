@@ -69,7 +69,7 @@ class RunBook:
                     fact = Fact(source="supervisor" if how == "supervisor" else "sender", verdict="sender_stopped")
                     outcomes.keep(held.effect, fact, "applied", actor, attempt.number)
             outcomes.silence(held, "its sender has stopped", actor, alone=True)
-            _look_when_it_can_tell(held.effect, now)
+            outcomes.look_when_it_can_tell(held.effect, now)
 
     def may_act_until(self, run: Run) -> datetime | None:
         alive = Attempt.objects.filter(run=run, stopped_at__isnull=True, answer_by__gt=transition.clock())
@@ -89,19 +89,13 @@ class RunBook:
     def effects_of(self, run: Run) -> list[Line]:
         return [effect_line(_of(effect, run)) for effect in Effect.objects.filter(run=run).order_by("created_at")]
 
-    def leave_unasked(self, run: Run, actor: Actor) -> None:
-        Effect.objects.filter(run=run, release__in=["asked", "resend", "released"], state=states.ABSENT).update(release="left")
+    def leave_unasked(self, runs: Iterable[Run]) -> None:
+        Effect.objects.filter(run__in=[run.pk for run in runs], release__in=["asked", "resend", "released"], state=states.ABSENT).update(
+            release="left"
+        )
 
     def issue_account(self, run: Run) -> None:
         accounts.issue(run)
-
-
-def _look_when_it_can_tell(effect: Effect, stopped: datetime) -> None:
-    """From this moment on an empty look can count towards absence: do not wait for a later turn of the schedule."""
-    record = catalogue.capability(effect.provider)
-    useful = stopped + timedelta(seconds=record.max_in_flight_s + record.lookup_lag_s)
-    due = Effect.objects.filter(pk=effect.pk, state__in=states.LOOKED_AT, next_look_at__gt=useful)
-    due.update(next_look_at=useful)
 
 
 def _of(effect: Effect, run: Run) -> Effect:

@@ -53,8 +53,8 @@ class Book(Protocol):
     def effects_of(self, run: Run) -> list[Line]:
         """The run's effects with their outcomes, for the worker that takes over."""
 
-    def leave_unasked(self, run: Run, actor: Actor) -> None:
-        """The run stops: absent effects that waited for a person's word are left."""
+    def leave_unasked(self, runs: Iterable[Run]) -> None:
+        """The runs stop: absent effects that waited for a person's word are left."""
 
     def issue_account(self, run: Run) -> None:
         """Issue the next version of the account of a closed run."""

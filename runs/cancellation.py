@@ -11,24 +11,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from django.db import OperationalError, connection, transaction
 from django.db.models import Q
 from psycopg import errors as pg
 
-from runs import actors, closing, decisions, deliveries, epochs, preview, states, timeline, transition
+from runs import actors, closing, deliveries, epochs, preview, states, stopping, timeline, transition
 from runs.actors import Actor
-from runs.book import book
 from runs.client_keys import lock_client_key
 from runs.errors import Busy, Invalid, NotAllowed, NotFound, PlanChanged
 from runs.models import CancelRequest, ClientKey, Run
-
-CANCEL = "cancel"
-TERMINATE = "terminate"
-ACCEPTED = "accepted"
-REPEAT = "repeat"
-ALREADY_CLOSED = "already_closed"
+from runs.stopping import ACCEPTED, ALREADY_CLOSED, CANCEL, REPEAT, TERMINATE
 
 LOCK_WAIT_S = 5.0
 STORED_FOR = timedelta(hours=24)
@@ -108,8 +102,7 @@ def _request(actor: Actor, run_id: uuid.UUID, mode: str, reason: str, seen: int 
         return _repeat_or_closed(actor, run, mode, reason, seen, None)
     if mode == TERMINATE and preview.plan_digest([row for level in levels for row in level]) != plan_digest:
         raise PlanChanged("Something changed while you were reading. Check again, then terminate.", preview=preview.of_tree(levels))
-    request = _apply(actor, levels, mode, reason, seen)
-    return Answer(ACCEPTED, run, request)
+    return Answer(ACCEPTED, run, stopping.stop(actor, levels, mode, reason, seen)[run.pk])
 
 
 def accepted(run: Run, mode: str) -> CancelRequest | None:
@@ -122,7 +115,8 @@ def _repeat_or_closed(actor: Actor, run: Run, mode: str, reason: str, seen: int 
     kind = REPEAT if first is not None else ALREADY_CLOSED
     event = "cancel.repeated" if first is not None else "cancel.too_late"
     position = transition.record(run, event, actor, data={"mode": mode, "reason": reason})
-    made = _write(actor, run, None, mode, kind, reason, seen, position)
+    made = stopping.new_request(actor, run, mode, kind, reason, seen=seen, position=position, at=transition.clock())
+    made.save()
     return Answer(kind, run, first or made)
 
 
@@ -132,99 +126,6 @@ def lock_tree(root: Run) -> list[list[Run]]:
     while below := transition.lock_children(levels[-1]):
         levels.append(below)
     return levels
-
-
-def _apply(actor: Actor, levels: list[list[Run]], mode: str, reason: str, seen: int | None) -> CancelRequest:
-    runs = [run for level in levels for run in level]
-    receipts: dict[uuid.UUID, dict[str, Any]] = {}
-    positions = {run.pk: _order(actor, run, mode, reason) for run in runs}
-    holdings = book().holdings(runs)
-    for run in runs:
-        if positions[run.pk] is not None:
-            decisions.withdraw(run, f"{actor.name} asked to {mode} the run.", actor)
-            deliveries.open_for(run)
-        withheld = book().withhold(run, mode, actor) if not run.is_closed else []
-        receipts[run.pk] = preview.receipt(run, positions[run.pk], mode, holdings[run.pk], withheld, seen if run is runs[0] else None)
-        book().leave_unasked(run, actor)
-    for level in reversed(levels):
-        for run in level:
-            if run.parent_id in receipts:
-                receipts[run.parent_id]["children"].insert(0, receipts[run.pk])
-    requests: dict[uuid.UUID, CancelRequest] = {}
-    for run in runs:
-        requests[run.pk] = _write(
-            actor,
-            run,
-            requests.get(run.parent_id) if run.parent_id else None,
-            mode,
-            _kind(run, positions[run.pk]),
-            reason,
-            seen if run is runs[0] else None,
-            positions[run.pk] or run.version,
-            receipts[run.pk],
-        )
-    for level in reversed(levels):
-        for run in level:
-            _after(actor, run, mode)
-    return requests[runs[0].pk]
-
-
-def _kind(run: Run, position: int | None) -> str:
-    if position is not None:
-        return ACCEPTED
-    return ALREADY_CLOSED if run.cancel_position is None else REPEAT
-
-
-def _order(actor: Actor, run: Run, mode: str, reason: str) -> int | None:
-    """Give the run its cancel position and move it; None for a run that this request does not move."""
-    if run.is_closed or (run.cancel_position is not None and mode == CANCEL):
-        return None
-    run.asked_at = run.asked_at or transition.clock()
-    run.cancel_mode = mode
-    if run.state in (states.SCHEDULED, states.RUNNING, *states.WAITING):
-        run.state = states.CANCELLING
-    run.waits_for = None
-    run.wake_at = None
-    run.cancel_position = run.cancel_position or run.version + 1
-    return transition.record(run, f"{mode}.accepted", actor, data={"reason": reason})
-
-
-def _after(actor: Actor, run: Run, mode: str) -> None:
-    if run.is_closed:
-        return
-    if mode == TERMINATE:
-        closing.close(run, states.TERMINATED, actor, lease_ended="terminated")
-    closing.advance(run, actor)
-
-
-def _write(
-    actor: Actor,
-    run: Run,
-    caused_by: CancelRequest | None,
-    mode: str,
-    answer: str,
-    reason: str,
-    seen: int | None,
-    position: int,
-    receipt: dict[str, Any] | None = None,
-) -> CancelRequest:
-    request = CancelRequest(
-        run=run,
-        caused_by=caused_by,
-        mode=mode,
-        answer=answer,
-        actor_type=actor.type,
-        actor_id=actor.id,
-        actor_name=actor.name,
-        channel=actor.channel,
-        reason=reason,
-        version_seen=seen,
-        position=position,
-        at=transition.clock(),
-        receipt=receipt,
-    )
-    request.save()
-    return request
 
 
 def heard(actor: Actor, run_id: uuid.UUID, token: str) -> Run:
@@ -281,7 +182,7 @@ def expire_stored(limit: int = 100) -> int:
 
 def apply_stored(run: Run, asked_by: Actor, key: ClientKey | None) -> None:
     """Apply a stored cancel to the run that has just been created (locked, nothing started)."""
-    _apply(asked_by, [[run]], CANCEL, key.cancel_reason if key else "", None)
+    stopping.stop(asked_by, [[run]], CANCEL, key.cancel_reason if key else "")
 
 
 def cancel_past_deadline(limit: int = 100) -> int:

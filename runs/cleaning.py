@@ -73,6 +73,12 @@ def _take_next(run: Run, actor: Actor, holder: str, handlers: list[str], ttl_s: 
     return item, given
 
 
+def seconds_left(run: Run) -> float:
+    """What is left of the run's time for cleaning, seconds."""
+    began = run.cleanup_started_at or transition.clock()
+    return max(0.0, run.cleanup_seconds_max - (transition.clock() - began).total_seconds())
+
+
 def fence(actor: Actor, run: Run, token: str, key: str) -> Cleanup:
     """The item that this lease of a locked run is cleaning, if it may act now and has budget left; else `Cancelled` or `LeaseLost`."""
     actor.require(actors.RUN_WORK, run.agent, f"work for {run.agent}")

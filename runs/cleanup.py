@@ -99,7 +99,15 @@ def lines(run: Run, *states_wanted: str) -> list[Line]:
     rows = Cleanup.objects.filter(run=run).order_by("order", "registered_at")
     if states_wanted:
         rows = rows.filter(state__in=states_wanted)
-    return [
-        {"key": i.key, "handler": i.handler, "state": i.state, "why": i.why or None, "cleans": str(i.cleans) if i.cleans else None}
-        for i in rows
-    ]
+    return [line(item) for item in rows]
+
+
+def line(item: Cleanup) -> Line:
+    """One item as a JSON line."""
+    return {
+        "key": item.key,
+        "handler": item.handler,
+        "state": item.state,
+        "why": item.why or None,
+        "cleans": str(item.cleans) if item.cleans else None,
+    }

@@ -74,7 +74,7 @@ def close(
         ledger.sender_stopped(run, run.lease_epoch, sender_stopped, actor)
     ledger.give_up(run, None, "closed", actor)
     ledger.withhold(run, state, actor)
-    ledger.leave_unasked(run, actor)
+    ledger.leave_unasked([run])
     decisions.withdraw(run, f"the run was {state}", actor)
     cleanup.give_up(run, state, actor)
     if state != states.COMPLETED:

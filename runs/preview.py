@@ -2,29 +2,71 @@
 
 from __future__ import annotations
 
+import uuid
+from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from runs import cleanup, states
 from runs.book import Holdings, Line, book
 from runs.ids import digest
-from runs.models import CancelRequest, Event, Run, Step
+from runs.models import CancelRequest, Cleanup, Event, Run, Step
 
 
-def running_steps(run: Run) -> list[Line]:
-    """Model calls, tools and reads that are running, with whether they hear a cancel."""
-    steps = Step.objects.filter(run=run, state="running").order_by("position")
-    return [{"step": s.key, "title": s.title, "kind": s.kind, "hears_cancel": s.hears_cancel_every_s is not None} for s in steps]
+@dataclass
+class Progress:
+    """Where a run's plan stands, as the JSON lines of a preview or a receipt."""
+
+    running: list[Line] = field(default_factory=list)
+    not_started: list[Line] = field(default_factory=list)
+    cleanups: list[Line] = field(default_factory=list)
 
 
-def not_started(run: Run) -> list[Line]:
-    """Planned steps that have no row yet."""
-    started = set(Step.objects.filter(run=run).values_list("key", flat=True))
-    return [{"step": key} for key in run.plan if key not in started]
+def progress_of(runs: Iterable[Run]) -> dict[uuid.UUID, Progress]:
+    """Running steps (with whether they hear a cancel), planned steps without a row, registered cleanups: of all runs at once."""
+    found = {run.pk: Progress() for run in runs}
+    started: dict[uuid.UUID, set[str]] = defaultdict(set)
+    for step in (
+        Step.objects.filter(run__in=found).order_by("position").only("run_id", "key", "title", "kind", "state", "hears_cancel_every_s")
+    ):
+        started[step.run_id].add(step.key)
+        if step.state == "running":
+            hears = step.hears_cancel_every_s is not None
+            line = {"step": step.key, "title": step.title, "kind": step.kind, "hears_cancel": hears}
+            found[step.run_id].running.append(line)
+    for item in Cleanup.objects.filter(run__in=found, state=cleanup.REGISTERED).order_by("order", "registered_at"):
+        found[item.run_id].cleanups.append(cleanup.line(item))
+    for run in runs:
+        found[run.pk].not_started = [{"step": key} for key in run.plan if key not in started[run.pk]]
+    return found
 
 
-def receipt(run: Run, position: int | None, mode: str, held: Holdings, withheld: list[Line], seen: int | None) -> dict[str, Any]:
-    """The receipt of one run (its children are added by the caller). Written once, never reworded."""
+def receipts(
+    runs: list[Run],
+    positions: dict[uuid.UUID, int],
+    mode: str,
+    holdings: dict[uuid.UUID, Holdings],
+    withheld: dict[uuid.UUID, list[Line]],
+    seen: int | None,
+) -> dict[uuid.UUID, dict[str, Any]]:
+    """The receipts of stopped runs, each with those of its children nested. Written once, never reworded.
+
+    A run without a position was not moved by this request: it starts nothing that could be listed. `seen` belongs to the first run.
+    """
+    progress = progress_of([run for run in runs if run.pk in positions])
+    made = {
+        run.pk: _receipt(run, positions.get(run.pk), mode, holdings[run.pk], withheld.get(run.pk, []), progress.get(run.pk, Progress()))
+        for run in runs
+    }
+    made[runs[0].pk]["changed_since_seen"] = changed_since(runs[0], seen, positions.get(runs[0].pk))
+    for run in runs:
+        if run.parent_id in made:
+            made[run.parent_id]["children"].append(made[run.pk])
+    return made
+
+
+def _receipt(run: Run, position: int | None, mode: str, held: Holdings, withheld: list[Line], progress: Progress) -> dict[str, Any]:
     return {
         "run": run.ref,
         "id": str(run.pk),
@@ -33,21 +75,15 @@ def receipt(run: Run, position: int | None, mode: str, held: Holdings, withheld:
         "state": run.state,
         "asked_at": run.asked_at.isoformat() if run.asked_at else None,
         "in_flight": held.in_flight,
-        "running": running_steps(run) if position is not None else [],
+        "running": progress.running,
         "unresolved": held.unresolved,
         "withheld": withheld,
-        "not_started": not_started(run) if position is not None else [],
+        "not_started": progress.not_started,
         "landed": held.landed,
         "children": [],
-        "cleanups": _cleanups(run, mode) if position is not None else [],
-        "changed_since_seen": changed_since(run, seen, position),
+        "cleanups": [line | {"will_run": mode != "terminate"} for line in progress.cleanups],
+        "changed_since_seen": [],
     }
-
-
-def _cleanups(run: Run, mode: str) -> list[Line]:
-    """The cleanups that will run after a cancel; after a terminate none of them does, and each is left behind."""
-    will_run = mode != "terminate"
-    return [line | {"will_run": will_run} for line in cleanup.lines(run, cleanup.REGISTERED)]
 
 
 def changed_since(run: Run, seen: int | None, position: int | None) -> list[Line]:
@@ -58,21 +94,20 @@ def changed_since(run: Run, seen: int | None, position: int | None) -> list[Line
     return [{"seq": e.seq, "kind": e.kind, "subject": e.subject, "at": e.at.isoformat()} for e in events]
 
 
-def of_run(run: Run, held: Holdings) -> dict[str, Any]:
+def of_run(run: Run, held: Holdings, progress: Progress) -> dict[str, Any]:
     """The preview of one run: what will stop, what can't be stopped, what stays."""
-    open_run = not run.is_closed
     return {
         "run": run.ref,
         "id": str(run.pk),
         "state": run.state,
         "version": run.version,
         "in_flight": held.in_flight,
-        "running": running_steps(run) if open_run else [],
+        "running": progress.running,
         "unresolved": held.unresolved,
         "withheld": held.declared,
-        "not_started": not_started(run) if open_run else [],
+        "not_started": progress.not_started,
         "landed": held.landed,
-        "cleanups": cleanup.lines(run, cleanup.REGISTERED) if open_run else [],
+        "cleanups": progress.cleanups,
         "children": [],
     }
 
@@ -81,7 +116,8 @@ def of_tree(levels: list[list[Run]]) -> dict[str, Any]:
     """The preview of a run with its descendants nested, and the digest by which a stale one is told."""
     runs = [run for level in levels for run in level]
     holdings = book().holdings(runs)
-    made = {run.pk: of_run(run, holdings[run.pk]) for run in runs}
+    progress = progress_of([run for run in runs if not run.is_closed])
+    made = {run.pk: of_run(run, holdings[run.pk], progress.get(run.pk, Progress())) for run in runs}
     for run in runs[1:]:
         assert run.parent_id is not None
         made[run.parent_id]["children"].append(made[run.pk])
