@@ -15,6 +15,7 @@ from runs.actors import Actor
 from runs.calls import Answer, CallView, call, run_id
 from runs.errors import NotFound
 from runs.ids import parse_ref, parse_uuid
+from runs.models import Approval
 from runs.parsing import Given
 from runs.queries import read_run
 
@@ -25,6 +26,9 @@ REFUSES = (
     "already_landed",
     "payload_mismatch",
     "occurrence_not_open",
+    "approval_required",
+    "approval_mismatch",
+    "needs_compensation",
     "absent_ask",
     "provider_unknown",
 )
@@ -70,6 +74,7 @@ def begin_effect(actor: Actor, run: str, given: Given) -> Answer:
         send_within_s=given["send_within_s"],
         answer_within_s=given["answer_within_s"],
         role=given["role"],
+        approval=_approval(run_id(run), given.get("approval")),
     )
     return _permitted(intents.declare(actor, run_id(run), given["lease"], given["nonce"], intent, given["begin"]))
 
@@ -77,7 +82,23 @@ def begin_effect(actor: Actor, run: str, given: Given) -> Answer:
 @call(takes=schema.BeginBody, answers=GO_AHEAD, refuses=REFUSES, tag="worker")
 def begin_declared(actor: Actor, operation_id: str, given: Given) -> Answer:
     """Ask for the permission to send an effect that was declared, or that is absent and may be sent again."""
-    return _permitted(intents.begin(actor, _operation(operation_id), given["lease"], given["nonce"]))
+    return _permitted(_begun(actor, _operation(operation_id), given))
+
+
+def _begun(actor: Actor, operation: uuid.UUID, given: Given) -> Permission:
+    run = Effect.objects.filter(pk=operation).values_list("run_id", flat=True).first()
+    approval = _approval(run, given.get("approval"))
+    return intents.begin(actor, operation, given["lease"], given["nonce"], approval)
+
+
+def _approval(run: uuid.UUID | None, named: str | None) -> uuid.UUID | None:
+    """The approval that a plan names by its id or by its key in the run. One that does not exist fits nothing."""
+    if not named:
+        return None
+    found = parse_uuid(named)
+    if found is None:
+        found = Approval.objects.filter(run=run, key=named).values_list("pk", flat=True).first()
+    return found or uuid.UUID(int=0)
 
 
 def _permitted(permission: Permission) -> Answer:

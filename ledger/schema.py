@@ -7,36 +7,9 @@ from typing import Any
 from rest_framework import serializers
 
 from ledger import states
-from ledger.money import UnknownCurrency, exponent
-from ledger.operations import AMOUNT_MAX, ANSWER_WITHIN_S, SEND_WITHIN_S, WITHIN_S_MAX
-from runs.fields import Flag, Json, JsonObject, Moment, Name, Number, Shape, Whole, Word, Words
+from ledger.operations import ANSWER_WITHIN_S, SEND_WITHIN_S, WITHIN_S_MAX
+from runs.fields import Amount, Currency, Flag, Json, JsonObject, Moment, Name, Number, Shape, Whole, Word, Words
 from runs.schema import Lines, PageOf, PageQuery, Who, lease, step_key, when
-
-
-class Amount(Whole):
-    """An integer of minor units."""
-
-    default_error_messages = {
-        "invalid": "Send a whole JSON number of minor units, such as 12500 for 125.00 EUR; not a string, a fraction, true or false.",
-        "min_value": "Send 0 or more minor units; direction is the action's, not the sign's.",
-    }
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**{"min_value": 0, "max_value": AMOUNT_MAX, **options})
-
-
-class Currency(Name):
-    """An ISO 4217 code that money can be counted in."""
-
-    default_error_messages = {"unknown": "{code} is not an ISO 4217 code in capitals, such as EUR, JPY or KWD."}
-
-    def to_internal_value(self, data: Any) -> str:
-        code = super().to_internal_value(data)
-        try:
-            exponent(code)
-        except UnknownCurrency:
-            self.fail("unknown", code=repr(code[:10]))
-        return code
 
 
 def nonce() -> Name:
@@ -59,12 +32,14 @@ class EffectBody(Shape):
     send_within_s = Number(default=SEND_WITHIN_S, min_value=0.1, max_value=WITHIN_S_MAX, help_text="Writing must begin within it.")
     answer_within_s = Number(default=ANSWER_WITHIN_S, min_value=0.1, max_value=WITHIN_S_MAX, help_text="After it, silence means unknown.")
     begin = Flag(default=True, help_text="false: declare only.")
-    role = Word(choices=(states.WORK,), default=states.WORK)
+    approval = Name(max_length=200, required=False, allow_null=True, help_text="The approval's id, or its key in this run.")
+    role = Word(choices=(states.WORK, states.CLEANUP), default=states.WORK)
 
 
 class BeginBody(Shape):
     lease = lease()
     nonce = nonce()
+    approval = Name(max_length=200, required=False, allow_null=True, help_text="The approval's id, or its key in this run.")
 
 
 class OutcomeBody(Shape):

@@ -8,6 +8,7 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
+import iso4217
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
@@ -15,6 +16,7 @@ from runs.ids import parse_uuid
 
 INT4_MAX = 2**31 - 1
 INT8_MAX = 2**63 - 1
+AMOUNT_MAX = 10**15
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -93,6 +95,34 @@ class Whole(serializers.IntegerField):
         if not isinstance(data, int) or isinstance(data, bool):
             self.fail("invalid")
         return data
+
+
+class Amount(Whole):
+    """An integer of minor units."""
+
+    default_error_messages = {
+        "invalid": "Send a whole JSON number of minor units, such as 12500 for 125.00 EUR; not a string, a fraction, true or false.",
+        "min_value": "Send 0 or more minor units; direction is the action's, not the sign's.",
+    }
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"min_value": 0, "max_value": AMOUNT_MAX, **options})
+
+
+class Currency(Name):
+    """An ISO 4217 code that money can be counted in."""
+
+    default_error_messages = {"unknown": "{code} is not an ISO 4217 code in capitals, such as EUR, JPY or KWD."}
+
+    def to_internal_value(self, data: Any) -> str:
+        code = super().to_internal_value(data)
+        try:
+            known = iso4217.Currency(code).exponent is not None
+        except ValueError:
+            known = False
+        if not known:
+            self.fail("unknown", code=repr(code[:10]))
+        return code
 
 
 class Number(serializers.FloatField):

@@ -136,7 +136,12 @@ def takeover_shape(run: Run, given: epochs.Grant) -> Json:
     finished = Step.objects.filter(run=fresh, state__in=FINISHED).order_by("position")
     return {
         "run": run_shape(fresh),
-        "lease": {"token": given.token, "epoch": given.epoch, "expires_at": iso(given.expires_at), "expires_in_s": fresh.lease_ttl_s},
+        "lease": lease_shape(fresh, given),
         "steps": [step_shape(step) for step in finished],
         "effects": book().effects_of(fresh),
     }
+
+
+def lease_shape(run: Run, given: epochs.Grant) -> Json:
+    """A lease as it is given out, once."""
+    return {"token": given.token, "epoch": given.epoch, "expires_at": iso(given.expires_at), "expires_in_s": run.lease_ttl_s}

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from runs import api, reading
+from runs import api, life, reading
 from runs.calls import view
 
 urlpatterns = [
@@ -18,6 +18,15 @@ urlpatterns = [
     path("runs/<str:run>/stopped", view(post=api.stopped)),
     path("runs/<str:run>/release", view(post=api.release)),
     path("runs/<str:run>/finish", view(post=api.finish_run)),
+    path("runs/<str:run>/approvals", view(post=life.request_approval)),
+    path("approvals", view(get=life.list_approvals)),
+    path("approvals/<str:approval>/decision", view(post=life.decide_approval)),
+    path("runs/<str:run>/cleanups", view(post=life.register_cleanup)),
+    path("cleanups/claim", view(post=life.claim_cleanup)),
+    path("cleanups/<str:cleanup>/heartbeat", view(post=life.heartbeat_cleanup)),
+    path("cleanups/<str:cleanup>/finish", view(post=life.finish_cleanup)),
+    path("cancellations/bulk", view(post=life.request_bulk)),
+    path("cancellations/bulk/<str:job>", view(get=life.get_bulk)),
     path("cancellations", view(post=reading.cancel_by_key)),
     path("workers/<str:holder>/gone", view(post=api.gone)),
 ]
