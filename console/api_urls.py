@@ -26,6 +26,7 @@ v1 = [
     path("directives", longpolls.directives),
     path("", include("runs.urls")),
     path("", include("ledger.urls")),
+    path("", include("reconciliation.urls")),
 ]
 urlpatterns = [
     path("v1/", include(v1)),
