@@ -16,7 +16,7 @@ from countermand.doors import Answer
 from countermand.errors import Json, Problem, Unreachable
 from ledger import api as effects
 from runs import api as worker
-from runs import errors, reading, schema
+from runs import errors, life, reading, schema
 from runs.actors import Actor
 from runs.calls import Answer as Made
 from runs.calls import Call
@@ -62,6 +62,21 @@ class DjangoDoor:
 
     def outcome(self, operation_id: str, body: Json) -> Answer:
         return self._do(effects.outcome, operation_id, given=body)
+
+    def request_approval(self, run: str, body: Json) -> Answer:
+        return self._do(life.request_approval, run, given=body)
+
+    def register_cleanup(self, run: str, body: Json) -> Answer:
+        return self._do(life.register_cleanup, run, given=body)
+
+    def claim_cleanup(self, body: Json) -> Answer:
+        return self._do(life.claim_cleanup, given=body)
+
+    def heartbeat_cleanup(self, cleanup: str, body: Json) -> Answer:
+        return self._do(life.heartbeat_cleanup, cleanup, given=body)
+
+    def finish_cleanup(self, cleanup: str, body: Json) -> Answer:
+        return self._do(life.finish_cleanup, cleanup, given=body)
 
     def suspend(self, run: str, body: Json) -> Answer:
         return self._do(worker.suspend, run, given=body)
