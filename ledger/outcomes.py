@@ -12,9 +12,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 
 from ledger import catalogue, plain, settling, states
 from ledger.models import Attempt, Effect, Evidence
+from ledger.providers.base import Capability
 from ledger.redaction import excerpt, sha256
 from runs import actors, closing, hints, transition, waiting
 from runs.actors import Actor
@@ -109,6 +111,7 @@ def report(
         judged = settling.from_sender(held.effect.state, before, index, verdict, _unsent(held.run), bool(mismatch))
         _hear_sender(held.attempts[index])
         apply(held, fact, judged, actor, attempt=attempt, note=mismatch)
+        look_when_it_can_tell(held.effect, transition.clock())
         return judged.used_as, held.effect
 
 
@@ -135,11 +138,20 @@ def _hear_sender(attempt: Attempt) -> None:
 
 def tell(held: Locked, fact: Fact, actor: Actor) -> str:
     """A look or webhook about a locked effect. Returns how it was used."""
+    if fact.verdict == states.PENDING and _overdue(held.effect):
+        keep(held.effect, fact, settling.LATE, actor)
+        return settling.LATE
     note = does_not_match(held.effect, fact) if fact.verdict in (states.LANDED, states.PENDING) else ""
     verdict = states.CONFLICTED if note else fact.verdict
     judged = settling.from_outside(held.effect.state, [a.state for a in held.attempts], verdict)
     apply(held, fact, judged, actor, note=note)
     return judged.used_as
+
+
+def _overdue(effect: Effect) -> bool:
+    """It should have been decided by now: that it is still pending moves nothing and puts off no ceiling."""
+    waits = effect.state in (states.UNKNOWN, states.AMBIGUOUS)
+    return waits and effect.final_by is not None and effect.final_by <= transition.clock()
 
 
 def find(held: Locked, fact: Fact, actor: Actor) -> str:
@@ -256,15 +268,32 @@ def _timetable(effect: Effect, was: str, run: Run) -> None:
         effect.unknown_since = now
         effect.looks = 0
         effect.next_look_at = catalogue.look_due(record, now, 0)
-        effect.person_after = now if record.lookup == "none" else now + timedelta(seconds=record.person_after_s)
-        if effect.state == states.PENDING and record.final_within_s is not None:
-            effect.final_by = now + timedelta(seconds=record.final_within_s)
-            effect.person_after = effect.final_by
+        effect.person_after = _person_after(effect, was, record, now)
     elif effect.state != states.AMBIGUOUS:
         effect.next_look_at = effect.person_after = None
         effect.look_token = effect.look_until = None
         effect.unknowable = False
     effect.release = _release(effect, run, now) if effect.state == states.ABSENT else ""
+
+
+def _person_after(effect: Effect, was: str, record: Capability, now: datetime) -> datetime:
+    """The ceiling of a doubt counts from its beginning: an answer of *pending* sets it once, to when the provider decides, and no later."""
+    if effect.state == states.PENDING and record.final_within_s is not None:
+        effect.final_by = effect.final_by or now + timedelta(seconds=record.final_within_s)
+        return effect.final_by
+    if record.lookup == "none" or was == states.PENDING:
+        return now
+    return (was in states.DOUBT and effect.person_after) or now + timedelta(seconds=record.person_after_s)
+
+
+def look_when_it_can_tell(effect: Effect, stopped: datetime) -> None:
+    """From this moment on an empty look can count towards absence: do not wait for a later turn of the schedule."""
+    record = catalogue.capability(effect.provider)
+    if record.lookup not in ("strong", "eventual") or effect.state not in states.LOOKED_AT:
+        return
+    useful = stopped + timedelta(seconds=record.max_in_flight_s + record.lookup_lag_s)
+    waits = Q(next_look_at__isnull=True, unknowable=False) | Q(next_look_at__gt=useful)
+    Effect.objects.filter(waits, pk=effect.pk).update(next_look_at=useful)
 
 
 def _release(effect: Effect, run: Run, now: datetime) -> str:

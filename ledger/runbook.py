@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Max
 
-from ledger import accounts, catalogue, outcomes, states
+from ledger import accounts, outcomes, states
 from ledger.lines import attempt_line, effect_line
 from ledger.models import Attempt, Effect
 from ledger.outcomes import Fact

@@ -35,6 +35,7 @@ def _pass_ceiling(held: Locked) -> None:
     if effect.person_after is None or effect.person_after > now or effect.state not in (states.UNKNOWN, states.PENDING):
         return
     if effect.state == states.PENDING:
+        effect.final_by = effect.final_by or now
         outcomes.move(held, states.UNKNOWN, RECONCILER, {"why": "final_by passed"})
         return
     record = catalogue.capability(effect.provider)

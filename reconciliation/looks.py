@@ -24,6 +24,7 @@ from runs import transition
 
 LEASE = timedelta(seconds=60)
 DOWN_RETRY_S = (15.0, 300.0)
+AT_ONCE = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,9 @@ def _take(provider: str, limit: int) -> list[Ticket]:
         if row is None:
             return []
         now = transition.clock()
-        free_from = max(row.looks_taken_at or now, now - timedelta(seconds=1))
-        allowed = min(limit, int((now - free_from).total_seconds() * rate) if row.looks_taken_at else limit)
+        burst_from = now - timedelta(seconds=max(1.0, 1 / rate))
+        free_from = max(row.looks_taken_at or burst_from, burst_from)
+        allowed = max(0, min(limit, int(round((now - free_from).total_seconds() * rate, 3))))
         tickets = _lease(provider, now, allowed)
         ProviderHealth.objects.filter(pk=provider).update(looks_taken_at=free_from + timedelta(seconds=len(tickets) / rate))
         return tickets
@@ -162,20 +164,22 @@ def _schedule(held: Locked, reading: verdicts.Reading) -> None:
             values["next_look_at"] = _retry_while_down(effect)
         else:
             values["looks"] = effect.looks + 1
-            values["next_look_at"] = next_due(held, effect.looks + 1)
+            values["next_look_at"] = next_due(held, effect.looks + 1, reading.verdict == verdicts.EMPTY)
     Effect.objects.filter(pk=effect.pk).update(**values)
 
 
-def next_due(held: Locked, looks: int) -> datetime | None:
-    """The earlier of the provider's schedule and the first moment at which a look could prove absence."""
+def next_due(held: Locked, looks: int, empty: bool) -> datetime | None:
+    """The earlier of the provider's schedule and, after an empty look, the first moment at which another could prove absence."""
     effect, record = held.effect, catalogue.capability(held.effect.provider)
     now = transition.clock()
     due = catalogue.look_due(record, effect.unknown_since or now, looks)
-    useful = verdicts.useful_look_at(senders(held), empty_looks(held), record)
     if due is not None and due <= now:
         due = now + timedelta(seconds=record.look_spacing_s)
-    times = [time for time in (due, useful) if time is not None and time > now]
-    return min(times) if times else due
+    useful = verdicts.useful_look_at(senders(held), empty_looks(held), record) if empty else None
+    times = [due] if due is not None else []
+    if useful is not None:
+        times.append(max(useful, now + AT_ONCE))
+    return min(times, default=None)
 
 
 def _retry_while_down(effect: Effect) -> datetime:

@@ -88,9 +88,9 @@ def is_absent(senders: Sequence[Sender], looks: Sequence[EmptyLook], record: Cap
 
 
 def useful_look_at(senders: Sequence[Sender], looks: Sequence[EmptyLook], record: Capability) -> datetime | None:
-    """When the next look could first count towards absence; None while a sender may act."""
+    """When the next look could first count towards absence; None while a sender may act, or where no look ever counts."""
     since = nothing_arrives_after(senders, record)
-    if since is None:
+    if since is None or record.lookup in ("none", "by_id"):
         return None
     counted = counting_looks(senders, looks, record)
     return counted[-1] + timedelta(seconds=record.look_spacing_s) if counted else since
