@@ -82,6 +82,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "console.nav.shell",
             ],
             "loaders": [
                 (
@@ -175,6 +176,11 @@ SOCIALACCOUNT_PROVIDERS = {
 
 # Browser ------------------------------------------------------------------------------------------------------------
 
+# The stripe above every page, so that nobody stops the wrong thing: {"text": …, "tone": grey, red or green}; empty for none.
+ENVIRONMENT = env.json_object("COUNTERMAND_ENVIRONMENT") or (
+    {"text": "Practice: orders go to a supplier of our own", "tone": "green"} if PRACTICE else None
+)
+
 SECURE_COOKIES = env.flag("SECURE_COOKIES", default=not PRACTICE)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_COOKIES
 SESSION_COOKIE_HTTPONLY = True
@@ -186,6 +192,7 @@ if env.flag("BEHIND_TLS_PROXY"):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
+CSRF_FAILURE_VIEW = "console.pages.guard.csrf_refused"
 
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
@@ -266,6 +273,10 @@ if CELERY_BROKER_URL.startswith("filesystem:"):
         "control_folder": str(BROKER_FOLDER / "control"),
         "polling_interval": 0.05,  # seconds
     }
+# Agents that run inside Celery: name → "module:function". They have a queue and a worker of their own, so that no sweep waits for a plan.
+CELERY_AGENTS: dict[str, str] = env.mapping("COUNTERMAND_CELERY_AGENTS")
+CELERY_AGENTS_QUEUE = f"{CELERY_TASK_DEFAULT_QUEUE}-agents"
+CELERY_TASK_ROUTES = {"console.run_agents": {"queue": CELERY_AGENTS_QUEUE}}
 CELERY_TASK_SERIALIZER = CELERY_RESULT_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_IGNORE_RESULT = True

@@ -1,7 +1,6 @@
 """Which door answers which path."""
 
 from django.urls import include, path
-from django.views.generic import RedirectView
 
 from console import health, problems
 from console.live import polling
@@ -9,9 +8,9 @@ from console.live import polling
 urlpatterns = [
     path("healthz", health.alive),
     path("readyz", health.ready),
-    path("", RedirectView.as_view(url="/runs/")),
     path("accounts/", include("allauth.urls")),
     path("api/", include("console.api_urls")),
+    path("", include("console.page_urls")),
     path("live/poll", polling.poll),
 ]
 

@@ -13,7 +13,7 @@ from typing import Any
 from django.db.models import Prefetch
 
 from ledger import accounts, states
-from ledger.facts import Records, action_words, effect_facts, records_of
+from ledger.facts import Records, action_words, effect_facts, provider_name, records_of
 from ledger.models import Account, Effect, Evidence
 from ledger.money import UnknownCurrency, money_text
 from ledger.sentences import EffectFacts, detail, sentence
@@ -267,3 +267,20 @@ def _bucket_note(run: Run, key: str, entries: list[Context]) -> str:
         "not_sent_yet": "planned",
         "in_flight": "no answer yet",
     }[key]
+
+
+# An action that an approval would allow
+
+
+def action_shown(action: Mapping[str, Any]) -> Context:
+    """The action of an approval in words: what, where, how much."""
+    provider, amount, currency = action.get("provider", ""), action.get("amount"), action.get("currency") or ""
+    return {
+        "what": f"{action_words(action.get('action', 'action'))} {action.get('business_ref', '')}".strip(),
+        "provider_name": provider_name(provider),
+        "business_ref": action.get("business_ref", ""),
+        "occurrence": action.get("occurrence", 1),
+        "amount": amount,
+        "currency": currency,
+        "amount_text": amount_text(amount, currency),
+    }

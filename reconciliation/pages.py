@@ -109,6 +109,8 @@ def shown(case: Case, now: datetime) -> Context:
         "run_title": case.run.title if case.run else "",
         "settles_itself": not states.VERDICTS[case.kind],
         "reopened": case.reopened,
+        "settled_at": case.settled_at,
+        "settled_by": case.settled_by,
     }
 
 

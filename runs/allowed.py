@@ -13,11 +13,18 @@ DECIDE = "decide"
 
 def allowed_actions(run: Run, actor: Actor | None) -> frozenset[str]:
     """`cancel` while a cancel could still change something, `terminate` while the run is open. Nothing without an actor (a push)."""
-    if actor is None or run.is_closed or not actor.may(actors.RUN_CANCEL, run.agent):
+    if actor is None or run.is_closed:
         return frozenset()
-    stops = {CANCEL} if run.cancel_position is None and run.state != states.FAILING else set()
-    ends = {TERMINATE} if actor.is_person and actor.may(actors.RUN_TERMINATE) else set()
-    return frozenset(stops | ends)
+    undecided = run.cancel_position is None and run.state != states.FAILING
+    stops = {CANCEL} if undecided and may_stop(run, actor) else set()
+    return frozenset(stops | {TERMINATE}) if may_stop(run, actor, TERMINATE) else frozenset(stops)
+
+
+def may_stop(run: Run, actor: Actor, mode: str = CANCEL) -> bool:
+    """Whether the actor has the permission, whatever state the run is in."""
+    if not actor.may(actors.RUN_CANCEL, run.agent):
+        return False
+    return mode == CANCEL or (actor.is_person and actor.may(actors.RUN_TERMINATE))
 
 
 def allowed_on_approval(approval: Approval, actor: Actor | None) -> frozenset[str]:

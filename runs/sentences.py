@@ -218,28 +218,42 @@ def timed_out_sentence(step: str, at: datetime, action_words: str) -> Parts:
 
 
 def already_closed_sentence(
-    ref: str, word: str, closed_at: datetime, asked_at: datetime, result: str, landed: tuple[str, ...] = ()
+    ref: str, word: str, closed_at: datetime, asked_at: datetime | None, result: str, landed: tuple[str, ...] = ()
 ) -> Parts:
-    """The answer to a cancel that came too late. `word`: completed | failed; `landed`: one line per action that took effect."""
-    earlier = duration((asked_at - closed_at).total_seconds())
+    """The answer to a cancel that came too late. `word`: the run's state; `landed`: one line per action that took effect.
+
+    Without `asked_at` nobody has asked: it says why there is nothing to ask for.
+    """
     listed = f": {', '.join(landed)}" if landed else ""
+    before = say(f", {duration((asked_at - closed_at).total_seconds())} before your cancel at ", asked_at) if asked_at else None
+    lead = "Not cancelled: this run had already finished." if asked_at else "This run has already finished."
+    stopped = " Nothing was stopped." if asked_at else ""
     return say(
-        Lead("Not cancelled: this run had already finished."),
-        " ", Ref(ref), f" {word} at ", closed_at, f", {earlier} before your cancel at ", asked_at,
-        f". Nothing was stopped. Result: {result or 'none'}. {count(len(landed), 'action')} took effect{listed}.",
+        Lead(lead), " ", Ref(ref), f" {_CLOSED_AS.get(word, word)} at ", closed_at, before,
+        f".{stopped} Result: {result or 'none'}. {count(len(landed), 'action')} took effect{listed}.",
     )  # fmt: skip
 
 
-def repeat_sentence(asked_by: str, asked_at: datetime) -> Parts:
-    return say(f"Already cancelling — {asked_by} asked at ", asked_at, ". Your click changed nothing.")
+_CLOSED_AS = {states.CANCELLED: "was cancelled", states.TERMINATED: "was terminated"}
+
+
+def already_failed_sentence(ref: str) -> Parts:
+    """The answer to a cancel of a run that has failed and is cleaning up: its end is decided."""
+    lead = Lead("Not cancelled: this run had already failed.")
+    return say(lead, " ", Ref(ref), " is cleaning up, and its end is decided. Nothing was stopped.")
+
+
+def repeat_sentence(asked_by: str, asked_at: datetime, word: str = "cancelling") -> Parts:
+    """`word`: what the run is already doing or has come to: cancelling | cancelled | terminated."""
+    return say(f"Already {word} — {asked_by} asked at ", asked_at, ". Your click changed nothing.")
 
 
 def busy_sentence(locked_by: str) -> Parts:
     return say(f"Not recorded: the run is locked by {locked_by}. Nothing was stopped.")
 
 
-def not_allowed_sentence(ref: str, team: str) -> Parts:
-    return say(f"You can see this run but not cancel it. {team} can. Run reference: ", Ref(ref), ".")
+def not_allowed_sentence(ref: str, team: str, verb: str = "cancel") -> Parts:
+    return say(f"You can see this run but not {verb} it. {team} can. Run reference: ", Ref(ref), ".")
 
 
 def changed_while_reading_sentence(sent: tuple[str, ...]) -> Parts:

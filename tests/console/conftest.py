@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes import fake  # noqa: F401 - a provider in memory, for every test here
+
 
 @pytest.fixture(scope="session")
 def open_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:

@@ -1,0 +1,50 @@
+"""The shell around every page: where one can go, how much waits there, and which environment this is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+
+from console.auth import person_actor
+from reconciliation import pages as cases
+from runs import actors, asking
+from runs.actors import Actor
+
+HELP_URL = "/help/"
+
+
+def shell(request: HttpRequest) -> dict[str, Any]:
+    """Context processor. Lazy: a fragment or an error page that shows no shell asks the database nothing."""
+    return {"nav": SimpleLazyObject(lambda: links(request)), "environment": settings.ENVIRONMENT, "help_url": HELP_URL}
+
+
+def links(request: HttpRequest) -> list[dict[str, Any]]:
+    """The places that this person may go to. A count that cannot be had is left out, not shown as none."""
+    if not getattr(request, "user", None) or not request.user.is_authenticated:
+        return []
+    actor = getattr(request, "actor", None) or person_actor(request.user)  # type: ignore[arg-type]
+    counted = counts(actor)
+    places = [
+        ("runs", "Runs", "/runs/", actors.RUN_READ),
+        ("cases", "Needs a person", "/cases/", actors.CASE_READ),
+        ("approvals", "Approvals", "/approvals/", actors.RUN_READ),
+        ("demo", "Practice", "/demo/", actors.DEMO_START),
+    ]
+    return [
+        {"key": key, "label": label, "url": url, "count": counted.get(key), "current": request.path.startswith(url)}
+        for key, label, url, scope in places
+        if actor.may(scope)
+    ]
+
+
+def counts(actor: Actor) -> dict[str, int]:
+    """How many cases and approvals wait, for those who may see them."""
+    try:
+        told = {"cases": cases.open_count()} if actor.may(actors.CASE_READ) else {}
+        return told | ({"approvals": asking.open_count()} if actor.may(actors.RUN_READ) else {})
+    except DatabaseError:
+        return {}

@@ -1,0 +1,33 @@
+"""The addresses of the pages."""
+
+from django.conf import settings
+from django.urls import include, path
+from django.views.generic import RedirectView
+
+from console.pages import actions, approvals, cases, help, runs, stops
+
+urlpatterns = [
+    path("", RedirectView.as_view(url="/runs/")),
+    path("help/", help.keys_and_words),
+    path("runs/", runs.run_list),
+    path("runs/<str:ref>/", runs.run_detail),
+    path("runs/<str:ref>/account.json", runs.account_file, {"form": "json"}),
+    path("runs/<str:ref>/account.csv", runs.account_file, {"form": "csv"}),
+    path("runs/<str:ref>/cancel", stops.cancel),
+    path("runs/<str:ref>/cancel/plan", stops.cancel_plan),
+    path("runs/<str:ref>/terminate", stops.terminate),
+    path("effects/<str:ref>", runs.effect),
+    path("cases/", cases.case_list),
+    path("cases/<str:ref>/", cases.case_detail),
+    path("cases/<str:ref>/claim", cases.claim),
+    path("cases/<str:ref>/take-over", cases.take_over),
+    path("cases/<str:ref>/confirm", cases.confirm),
+    path("cases/<str:ref>/check", cases.check),
+    path("cases/<str:ref>/finding", cases.record_finding),
+    path("approvals/", approvals.approval_list),
+    path("approvals/<str:pk>/approve", approvals.decide, {"verb": "approve"}),
+    path("approvals/<str:pk>/reject", approvals.decide, {"verb": "reject"}),
+    path("live/actions", actions.live_actions),
+]
+if settings.PRACTICE:
+    urlpatterns.append(path("demo/", include("console.demo.urls")))
