@@ -3,6 +3,7 @@
 import os
 
 from celery import Celery
+from django.conf import settings
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 
@@ -23,6 +24,9 @@ SCHEDULE: dict[str, tuple[str, float]] = {
     "stored webhooks": ("reconciliation.process_webhooks", 1.0),
     "cases wanted, moot or lapsed": ("reconciliation.keep_cases", 2.0),
 }
+
+if settings.CELERY_AGENTS:
+    SCHEDULE["agents that run inside Celery"] = ("console.run_agents", 1.0)
 
 app.conf.beat_schedule = {
     name: {"task": task, "schedule": seconds_between, "options": {"expires": max(seconds_between, 5)}}

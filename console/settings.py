@@ -274,7 +274,7 @@ if CELERY_BROKER_URL.startswith("filesystem:"):
         "polling_interval": 0.05,  # seconds
     }
 # Agents that run inside Celery: name → "module:function". They have a queue and a worker of their own, so that no sweep waits for a plan.
-CELERY_AGENTS: dict[str, str] = env.mapping("COUNTERMAND_CELERY_AGENTS")
+CELERY_AGENTS: dict[str, str] = env.json_object("COUNTERMAND_CELERY_AGENTS")
 CELERY_AGENTS_QUEUE = f"{CELERY_TASK_DEFAULT_QUEUE}-agents"
 CELERY_TASK_ROUTES = {"console.run_agents": {"queue": CELERY_AGENTS_QUEUE}}
 CELERY_TASK_SERIALIZER = CELERY_RESULT_SERIALIZER = "json"

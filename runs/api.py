@@ -251,7 +251,7 @@ def claim(actor: Actor, given: Given) -> Answer:
 
     An `Idempotency-Key` is not honoured here: a stored answer handed to a second process would be a second permission to act.
     """
-    taken = leases.claim(actor, given["holder"], given["agents"], given["ttl_s"])
+    taken = leases.claim(actor, given["holder"], given["agents"], given["ttl_s"], given.get("runtime") or "")
     return Answer(204) if taken is None else Answer(200, shapes.takeover_shape(*taken))
 
 

@@ -11,12 +11,15 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from django.db import connection, transaction
+from django.db.models import Q
 
 from runs import actors, closing, epochs, states, transition
 from runs.actors import Actor
 from runs.book import book
 from runs.errors import Cancelled, EffectsInFlight, LeaseLost, NotFound, Problem
 from runs.models import Lease, Run
+
+CELERY = "celery"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -93,13 +96,17 @@ def start(run: Run, actor: Actor, holder: str, ttl_s: float) -> epochs.Grant:
     return given
 
 
-def claim(actor: Actor, holder: str, agents: list[str], ttl_s: float = 30.0) -> tuple[Run, epochs.Grant] | None:
-    """Take the oldest run that waits for a worker of one of these agents, or None. Expired leases are taken over on the way."""
+def claim(actor: Actor, holder: str, agents: list[str], ttl_s: float = 30.0, runtime: str = "") -> tuple[Run, epochs.Grant] | None:
+    """Take the oldest run that waits for a worker of one of these agents, or None. Expired leases are taken over on the way.
+
+    With `runtime` only runs that say they execute there; without it, those that execute in Celery are left to Celery.
+    """
     for agent in agents:
         actor.require(actors.RUN_WORK, agent, f"work for {agent}")
     expire_due(limit=5)
     with transaction.atomic(durable=True):
-        found = transition.take(1, state=states.SCHEDULED, waits_for__isnull=True, agent__in=agents)
+        where = Q(runtime=runtime) if runtime else ~Q(runtime=CELERY)
+        found = transition.take(1, where, state=states.SCHEDULED, waits_for__isnull=True, agent__in=agents)
         if not found:
             return None
         return found[0], start(found[0], actor, holder, ttl_s)

@@ -59,6 +59,7 @@ class ClaimBody(Shape):
     agents = Many(child=Name(max_length=100), min_length=1, max_length=50)
     ttl_s = Number(default=30.0, min_value=0.1, max_value=600)
     wait_s = Number(default=0.0, min_value=0, max_value=WAIT_S_MAX, help_text="How many seconds to wait for a run.")
+    runtime = Name(max_length=40, required=False, allow_null=True, help_text="Only runs that execute there.")
 
 
 class LeaseBody(Shape):

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection
-from django.db.models import JSONField
+from django.db.models import JSONField, Q
 from psycopg.types.json import Jsonb
 
 from runs import states, timeline
@@ -56,9 +56,9 @@ def lock_children(parents: Iterable[Run]) -> list[Run]:
     return runs
 
 
-def take(limit: int, **conditions: Any) -> list[Run]:
+def take(limit: int, *where: Q, **conditions: Any) -> list[Run]:
     """Up to `limit` runs that satisfy the conditions, locked, leaving out those that somebody else holds (for sweeps and claims)."""
-    runs = list(Run.objects.select_for_update(no_key=True, skip_locked=True).filter(**conditions).order_by("created_at")[:limit])
+    runs = list(Run.objects.select_for_update(no_key=True, skip_locked=True).filter(*where, **conditions).order_by("created_at")[:limit])
     for run in runs:
         _remember(run)
     return runs

@@ -69,10 +69,10 @@ class World:
     def pid(self, name: str) -> int:
         return self.processes.pid(name)
 
-    def start_agent_worker(self, **environment: str) -> str:
+    def start_agent_worker(self, *options: str, **environment: str) -> str:
         """Starts one purchase-order worker host; returns its name (`agent-1`, …). It ends with the test."""
         self._agents += 1
-        spec = processes.agent_worker(self._agents, self.url, TOKEN, self.supplier_url, environment)
+        spec = processes.agent_worker(self._agents, self.url, TOKEN, self.supplier_url, environment, options)
         self.processes.start(spec)
         return spec.name
 
@@ -84,9 +84,11 @@ class World:
             store = platform.SCRATCH / "supplier.sqlite3"
             webhooks = f"{self.url}/api/v1/webhooks/supplier"
             return processes.supplier(platform.SUPPLIER_PORT, store, webhooks, platform.WEBHOOK_SECRET, environment)
+        environment = {"COUNTERMAND_PROVIDERS": platform.IMPATIENT_PROVIDERS, **environment}
         if name == "web":
             return processes.web(self._web_port, environment)
-        return {"celery": processes.celery_worker, "beat": processes.celery_beat}[name](environment)
+        makers = {"celery": processes.celery_worker, "beat": processes.celery_beat, "celery-agents": processes.celery_agents}
+        return makers[name](environment)
 
     # The supplier ---------------------------------------------------------------------------------------------------
 

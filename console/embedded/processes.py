@@ -50,6 +50,14 @@ def celery_worker(environment: Mapping[str, str]) -> Spec:
     return Spec("celery", (sys.executable, "-m", "celery", "-A", "console.celery", "worker", *options), {**environment, **UNPOOLED})
 
 
+def celery_agents(environment: Mapping[str, str]) -> Spec:
+    """The worker for agents that run inside Celery: one run at a time, on a queue of its own."""
+    options = ("--pool", "solo", "--queues", f"{environment.get('CELERY_QUEUE', 'countermand')}-agents")
+    quiet = ("--without-gossip", "--without-mingle", "--loglevel", "WARNING")
+    command = (sys.executable, "-m", "celery", "-A", "console.celery", "worker", *options, *quiet)
+    return Spec("celery-agents", command, {**environment, **UNPOOLED})
+
+
 def celery_beat(environment: Mapping[str, str]) -> Spec:
     # The scheduler that keeps no file: every task is safe to run again, and a file could be left damaged by kill -9.
     options = ("--scheduler", "celery.beat.Scheduler", "--pidfile", "", "--loglevel", "WARNING")
@@ -66,10 +74,12 @@ def supplier(port: int, store: Path, webhook_url: str, webhook_secret: str, envi
     )
 
 
-def agent_worker(number: int, url: str, token: str, supplier_url: str, environment: Mapping[str, str]) -> Spec:
+def agent_worker(
+    number: int, url: str, token: str, supplier_url: str, environment: Mapping[str, str], options: tuple[str, ...] = ()
+) -> Spec:
     known = {"COUNTERMAND_URL": url, "COUNTERMAND_TOKEN": token, "SUPPLIER_URL": supplier_url}
-    command = (sys.executable, "-m", "examples.purchase_orders")
-    return Spec(f"agent-{number}", command, {**environment, **known})
+    command = (sys.executable, "-m", "examples.purchase_orders", *options)
+    return Spec(f"agent-{number}", command, {**known, **environment})
 
 
 class Processes:
