@@ -3,9 +3,13 @@
 import os
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+from kombu import Connection
 
 from console.celery import app
 from runs.models import Run
@@ -68,3 +72,24 @@ def test_a_dead_broker_costs_a_request_nothing_but_the_hint(database: None, url:
     environment = {**os.environ, "CELERY_BROKER_URL": url, "DJANGO_SETTINGS_MODULE": "console.settings"}
     done = subprocess.run([sys.executable, "-c", HINT], env=environment, capture_output=True, text=True, check=True)
     assert float(done.stdout) < 1
+
+
+def test_a_message_in_the_folder_is_always_whole(tmp_path: Path) -> None:
+    options = {name: str(tmp_path) for name in ("data_folder_in", "data_folder_out", "control_folder")}
+    broken: list[str] = []
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            for path in tmp_path.glob("*.msg"):
+                broken.extend([path.name] if not path.read_bytes() else [])
+
+    with Connection("filesystem://", transport_options=options) as connection, ThreadPoolExecutor(1) as pool:
+        watched = pool.submit(look)
+        queue = connection.SimpleQueue("whole")
+        for _ in range(300):
+            queue.put({"words": "all of them"})
+        over.set()
+        watched.result()
+        assert not broken
+        assert queue.get(timeout=5).payload == {"words": "all of them"}
