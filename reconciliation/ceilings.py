@@ -76,7 +76,7 @@ def open_wanted(limit: int = 200) -> int:
     """Open the cases that an effect's state calls for: conflicted, duplicated, absent and asked about. Returns how many."""
     opened = 0
     for state, kind in ((states.CONFLICTED, cs.CONFLICTING), (states.DUPLICATED, cs.DUPLICATED)):
-        wanted = Effect.objects.filter(state=state).exclude(_has_case(kind, settled_too=kind == cs.DUPLICATED))
+        wanted = Effect.objects.filter(state=state, unknowable=False).exclude(_has_case(kind, settled_too=kind == cs.DUPLICATED))
         opened += _each(wanted.values_list("pk", flat=True)[:limit], lambda held, kind=kind: _open_wanted(held, kind))
     asked = Effect.objects.filter(state=states.ABSENT, release="asked").exclude(_has_case(cs.ABSENT_ASK))
     return opened + _each(asked.values_list("pk", flat=True)[:limit], lambda held: _open_wanted(held, cs.ABSENT_ASK))
@@ -104,7 +104,7 @@ def _has_case(kind: str, settled_too: bool = False) -> Exists:
 
 def _open_wanted(held: Locked, kind: str) -> None:
     effect = held.effect
-    if kind == cs.CONFLICTING and effect.state == states.CONFLICTED:
+    if kind == cs.CONFLICTING and effect.state == states.CONFLICTED and not effect.unknowable:
         cases.open_for_effect(held, kind, _conflict(effect), RECONCILER)
     elif kind == cs.DUPLICATED and effect.state == states.DUPLICATED:
         ids = _surplus_candidates(effect)
