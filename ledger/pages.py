@@ -17,6 +17,7 @@ from ledger.facts import Records, action_words, effect_facts, provider_name, rec
 from ledger.models import Account, Effect, Evidence
 from ledger.money import UnknownCurrency, money_text
 from ledger.sentences import EffectFacts, detail, sentence
+from ledger.vocabulary import UNKNOWABLE
 from runs import transition
 from runs.models import Run
 from runs.pages import Standing
@@ -131,7 +132,7 @@ def _effect(effect: Effect, facts: EffectFacts, records: Records) -> Context:
         "sent_at": effect.sent_at,
         "state": effect.state,
         "relative": facts.relative,
-        "undo": facts.undo,
+        "undo": UNKNOWABLE if effect.unknowable else facts.undo,
         "attempts": len(records.attempts),
         "role": effect.role,
         "bucket": accounts.bucket(effect),

@@ -67,7 +67,7 @@ class EffectFacts:
 
 def sentence(facts: EffectFacts) -> Parts:
     """What happened, what did not, what is in effect now, and how we know. Raises KeyError for a word that is no state."""
-    return _BY_STATE[facts.state](facts)
+    return _unknowable(facts) if facts.unknowable else _BY_STATE[facts.state](facts)
 
 
 def detail(facts: EffectFacts) -> Parts:
@@ -222,14 +222,16 @@ def _how_absent(facts: EffectFacts) -> Parts:
     return say(f"its sender had stopped, and {looks} at {facts.provider_name} found nothing of it")
 
 
+def _unknowable(facts: EffectFacts) -> Parts:
+    return say(
+        Lead("It can't be known."),
+        f" We sent this {facts.action_words}",
+        _at(facts.sent_at),
+        ". Two people found that nobody can tell whether it happened. It stays unknown in the account and its reference stays taken.",
+    )
+
+
 def _unknown(facts: EffectFacts) -> Parts:
-    if facts.unknowable:
-        return say(
-            Lead("It can't be known."),
-            f" We sent this {facts.action_words}",
-            _at(facts.sent_at),
-            ". Two people found that nobody can tell whether it happened. It stays unknown in the account and its reference stays taken.",
-        )
     check = f": check {min(facts.looks_done + 1, facts.looks_planned)} of {facts.looks_planned}"
     when = say(", next at ", facts.next_look_at) if facts.next_look_at else say(", due now")
     return say(

@@ -62,6 +62,11 @@ EFFECT_CHIPS: dict[str, Chip] = {
         "Asking the provider did not settle it. A person must look it up and record what they find.",
         PERSON,
     ),
+    "unknowable": Chip(
+        "Can't be known", "file-question-mark", "outline", "grey",
+        "Two people found that nobody can tell whether it happened. It stays unknown, and its reference stays taken.",
+        NOBODY,
+    ),
     "conflicted": Chip(
         "Answers disagree", "badge-alert", "solid", "violet",
         "Two sources say different things about it. Nothing is repeated until a person has decided.",
@@ -103,11 +108,14 @@ STATES = (
     "declared", "withheld", "sending", "pending", "landed", "refused", "absent",
     "unknown", "ambiguous", "conflicted", "duplicated", "reversed",
 )  # fmt: skip
+UNKNOWABLE = "unknowable"
 UNDOS = ("undo_waiting", "undone", "undo_failed", "cleaned_up")
 
 
 def chip_key(state: str, relative: str | None = None, undo: str | None = None) -> str:
-    """Which entry of EFFECT_CHIPS speaks for an effect: `relative` is before | after | None, `undo` one of UNDOS or None."""
+    """Which entry of EFFECT_CHIPS speaks for an effect: `relative` is before | after | None, `undo` one of UNDOS, UNKNOWABLE or None."""
+    if undo == UNKNOWABLE:
+        return UNKNOWABLE
     if state == "landed" and undo in UNDOS:
         return undo
     if state == "landed" and relative in ("before", "after"):

@@ -15,6 +15,7 @@ from ledger.facts import action_words, provider_name, records_of
 from ledger.models import Effect
 from ledger.pages import amount_text, facts_of, piece
 from ledger.providers.money import decimal_text
+from ledger.vocabulary import UNKNOWABLE
 from reconciliation import states
 from reconciliation.allowed import allowed_actions
 from reconciliation.models import Case, CaseEvent
@@ -197,7 +198,8 @@ def _of_effect(case: Case, effect: Effect, now: datetime) -> Context:
     facts = facts_of(effect, now, records)
     alive = sorted({attempt.holder for attempt in records.attempts if attempt.stopped_at is None and attempt.holder})
     return {
-        "effect": {"ref": effect.ref, "state": effect.state, "relative": facts.relative, "undo": facts.undo, "id": str(effect.pk)},
+        "effect": {"ref": effect.ref, "state": effect.state, "relative": facts.relative, "id": str(effect.pk)}
+        | {"undo": UNKNOWABLE if effect.unknowable else facts.undo},
         "says": effect_sentences.sentence(facts),
         "more": say(case.why),
         "looks": [piece(one, facts.provider_name) for one in records.evidence],
@@ -216,7 +218,7 @@ def _without_effect(case: Case) -> Context:
 
 
 def _unknowns(effect: Effect, provider: str, alive: list[str]) -> list[str]:
-    if effect.state in ("landed", "refused", "absent", "withheld", "reversed"):
+    if effect.unknowable or effect.state in ("landed", "refused", "absent", "withheld", "reversed"):
         return []
     unknown = ["Whether it happened."] if effect.state in ("pending", "unknown", "ambiguous") else ["Which of the answers is right."]
     if effect.state == "duplicated":

@@ -23,6 +23,7 @@ CASES = [
     (("absent",), ("Did not happen", "circle-slash", "outline", "grey")),
     (("unknown",), ("Unknown — checking", "circle-question-mark", "tint", "amber")),
     (("ambiguous",), ("Unknown — needs a person", "file-question-mark", "solid", "violet")),
+    (("ambiguous", None, "", "unknowable"), ("Can't be known", "file-question-mark", "outline", "grey")),
     (("conflicted",), ("Answers disagree", "badge-alert", "solid", "violet")),
     (("duplicated",), ("Happened more than once", "badge-alert", "solid", "violet")),
     (("reversed", None, "Stripe"), ("Undone by Stripe", "undo-2", "tint", "amber")),

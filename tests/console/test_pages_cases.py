@@ -1,0 +1,312 @@
+"""The queue of cases and each case's page: what is known, who may do what, and what becomes of a finding."""
+
+import pytest
+
+from reconciliation.models import Case
+from runs import leases
+from tests.console.browsing import HTMX, person, text
+from tests.fakes import FAKE
+from tests.makers import WORKER, again, cancel, fresh, let_time_pass, new_run, open_cases, send, settle, sweep, tell
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+def doubtful(fake, ref: str = "PO-1042", amount: int = 12500, currency: str = "EUR", holder: str = "w-7") -> Case:
+    """The case of an effect whose sender was never confirmed stopped and which no look finds."""
+    run, token = new_run(holder=holder)
+    effect = send(run, token, provider=FAKE, ref=ref, amount=amount, currency=currency).effect
+    for _ in range(8):
+        let_time_pass(900)
+        sweep()
+    return Case.objects.get(effect=effect)
+
+
+def conflicting() -> Case:
+    run, token = new_run()
+    sent = send(run, token)
+    tell(sent, "landed", amount=12500, currency="EUR")
+    tell(sent, "refused")
+    sweep()
+    return open_cases(run=run)[0]
+
+
+def claimed(case: Case, client=None):
+    client = client or person()
+    assert client.post(f"/cases/{case.ref}/claim").status_code == 302
+    return client
+
+
+GOOD = {"seen_where": "provider_dashboard", "provider_time": "2026-03-02T14:02:07"}
+
+
+# The queue
+
+
+def test_an_empty_queue_says_so_and_how_old_the_oldest_unknown_is():
+    assert "Nothing waits unclaimed." in text(person().get("/cases/"))
+    run, token = new_run()
+    tell(send(run, token), "unknown")
+    let_time_pass(40)
+    said = text(person().get("/cases/?tab=all"))
+    assert "Nothing needs a person. Oldest unknown right now: 4" in said and "being checked automatically." in said
+
+
+def test_the_largest_sums_come_first_each_currency_by_itself(fake):
+    small = doubtful(fake, "PO-1", 100)
+    yen = doubtful(fake, "PO-2", 900_000, "JPY", "w-8")
+    large = doubtful(fake, "PO-3", 500_000, "EUR", "w-9")
+    response = person().get("/cases/")
+    refs = [row["case"]["ref"] for row in response.context["rows"]]
+    assert refs == [large.ref, small.ref, yen.ref]
+    said = text(response)
+    assert "€5,000.00 EUR" in said and "¥900,000 JPY" in said and "of 4 h" in said and "PO-2" in said
+
+
+def test_tabs_show_what_is_mine_and_what_was_settled(fake):
+    case = doubtful(fake)
+    client = claimed(case)
+    assert case.ref not in text(client.get("/cases/")) and case.ref in text(client.get("/cases/?tab=mine"))
+    assert case.ref not in text(person("Olga").get("/cases/?tab=mine")) and case.ref in text(person("Olga").get("/cases/?tab=all"))
+    assert client.get("/cases/").context["nav"][1]["count"] == 1
+    settle(open_cases()[0], "happened", actor=_actor(client))
+    assert case.ref in text(client.get("/cases/?tab=settled")) and case.ref not in text(client.get("/cases/?tab=all"))
+
+
+def _actor(client):
+    from django.contrib.auth.models import User
+
+    from console.auth import person_actor
+
+    return person_actor(User.objects.get(pk=client.session["_auth_user_id"]))
+
+
+# One case
+
+
+def test_what_we_know_and_what_we_do_not(fake):
+    case = doubtful(fake)
+    said = text(person().get(f"/cases/{case.ref}/")).partition("Needs a person / ")[2]
+    assert "A person must find out. We sent this order at" in said and "worker w-7 was never confirmed stopped" in said
+    assert "Look it up by reference PO-1042" in said
+    assert str(case.effect_id) in said, "the idempotency key that we sent"
+    assert said.count("A look at Fake nothing found") >= 2, said
+    assert "Whether it happened." in said and "Whether worker w-7 is still alive" in said
+    assert "The request we sent (redacted)" in said
+    assert "Claim this first" in said and "Save finding" not in said
+    assert "retry" not in said.lower() and "try again" not in said.lower()
+
+
+def test_links_to_look_it_up_come_from_the_settings(fake, settings):
+    case = doubtful(fake, "PO/1 2")
+    settings.PROVIDERS[FAKE]["lookup_url"] = "https://fake.example/orders?ref={reference}"
+    page = person().get(f"/cases/{case.ref}/").content.decode()
+    assert 'href="https://fake.example/orders?ref=PO%2F1%202"' in page and 'rel="noreferrer noopener"' in page
+    settings.PROVIDERS[FAKE]["lookup_url"] = "javascript:alert(1)"
+    assert "javascript:" not in person().get(f"/cases/{case.ref}/").content.decode()
+
+
+def test_others_on_the_same_reference_are_shown(fake):
+    case = doubtful(fake)
+    run, token = new_run(holder="w-8")
+    other = send(run, token, provider=FAKE, action="create_invoice", step="invoice").effect
+    assert other.ref in text(person().get(f"/cases/{case.ref}/"))
+
+
+def test_claiming_opens_the_form_for_one_person(fake):
+    case = doubtful(fake)
+    mine = claimed(case)
+    said = text(mine.get(f"/cases/{case.ref}/"))
+    assert "You claimed this." in said and "Save finding" in said and "How do you know the sender is gone?" in said
+    other = person("Olga")
+    said = text(other.get(f"/cases/{case.ref}/"))
+    assert "Sam Support claimed this." in said and "only they can record a finding" in said and "Take over" in said
+    response = other.post(f"/cases/{case.ref}/claim", follow=True)
+    assert "Sam Support has claimed" in text(response)
+
+
+def test_taking_over_is_explicit(fake):
+    case = doubtful(fake)
+    claimed(case)
+    other = person("Olga")
+    dialog = text(other.get(f"/cases/{case.ref}/take-over", **HTMX))
+    assert f"Take over {case.ref}? Sam Support has claimed this and may be writing." in dialog and "Leave it with Sam Support" in dialog
+    said = text(other.post(f"/cases/{case.ref}/take-over", follow=True))
+    assert "You took over" in said and "You claimed this." in said and "Took it over from Sam Support" in said
+
+
+def test_a_claim_lapses(fake):
+    case = doubtful(fake)
+    claimed(case)
+    let_time_pass(1900)
+    assert "Claim and check" in text(person("Olga").get(f"/cases/{case.ref}/"))
+
+
+def test_it_happened_settles_the_case_and_says_so_on_the_run(fake):
+    case = doubtful(fake)
+    client = claimed(case)
+    form = GOOD | {"verdict": "happened", "external_id": "SO-7", "notes": "on page 2"}
+    response = client.post(f"/cases/{case.ref}/finding", form, follow=True)
+    assert f"{case.ref} is settled." in text(response) and "Settled by Sam Support" in text(response)
+    assert "It happened Evidence: reference SO-7, seen in provider dashboard, at 2 Mar 2026 14:02:07 UTC by their clock" in text(response)
+    assert again(case.effect).state == "landed"
+    said = text(client.get(f"/runs/{case.run.ref}/"))
+    assert "Sam Support found" in said and "it happened" in said and "reference SO-7" in said
+
+
+@pytest.mark.parametrize(
+    "form, field, told",
+    [
+        ({"verdict": "happened"}, "external_id", "provider's own reference"),
+        ({"verdict": "did_not_happen", "notes": "trust me"}, "seen_where", "free text alone is not evidence"),
+        (GOOD | {"verdict": "happened_differently", "external_id": "S"}, "amount", "Give the amount"),
+        (GOOD | {"verdict": "happened_differently", "external_id": "S", "amount": "12.345"}, "amount", "more precise than EUR"),
+        (GOOD | {"verdict": "happened_differently", "external_id": "S", "amount": "-5"}, "amount", "write it like 125.00"),
+        ({"verdict": "did_not_happen", "seen_where": "other", "provider_time": "yesterday"}, "provider_time", "Use a day and time"),
+        (GOOD | {"verdict": "did_not_happen", "seen_where": "moon"}, "seen_where", "must be one of"),
+        ({"verdict": "send_again"}, "verdict", "must be one of"),
+        ({}, "verdict", "must be one of"),
+    ],
+)
+def test_what_is_missing_is_said_at_its_field_and_nothing_is_lost(fake, form, field, told):
+    case = doubtful(fake)
+    client = claimed(case)
+    response = client.post(f"/cases/{case.ref}/finding", form | {"notes": "keep me"}, **HTMX)
+    assert response.status_code in (400, 422)
+    assert told in text(response) and response.context["errors"].keys() == {field}
+    assert "keep me" in response.content.decode() and 'id="finding"' in response.content.decode()
+    assert "<html" not in response.content.decode()
+    assert Case.objects.get(pk=case.pk).state == "claimed" and again(case.effect).state == "ambiguous"
+
+
+def test_did_not_happen_stays_open_while_the_sender_may_be_alive(fake):
+    case = doubtful(fake)
+    client = claimed(case)
+    form = GOOD | {"verdict": "did_not_happen"}
+    response = client.post(f"/cases/{case.ref}/finding", form, **HTMX)
+    assert "The case stays open. Kept as evidence. Worker w-7 was never confirmed stopped" in text(response)
+    assert "kept as evidence, the case stayed open" in text(client.get(f"/cases/{case.ref}/"))
+    done = client.post(f"/cases/{case.ref}/finding", form | {"sender_gone": "I unplugged the host"}, **HTMX)
+    assert done.status_code == 204 and done.headers["HX-Redirect"] == f"/cases/{case.ref}/"
+    assert again(case.effect).state == "absent"
+    assert "sender gone: I unplugged the host" in text(client.get(f"/cases/{case.ref}/"))
+
+
+def test_a_different_amount_is_read_in_the_currency(fake):
+    case = doubtful(fake, amount=12345, currency="KWD")
+    client = claimed(case)
+    form = GOOD | {"verdict": "happened_differently", "external_id": "SO-7", "amount": "12.300"}
+    client.post(f"/cases/{case.ref}/finding", form)
+    effect = again(case.effect)
+    assert (effect.state, effect.landed_amount) == ("landed", 12300)
+    assert "It landed for 12.300 KWD, not 12.345 KWD." in text(client.get(f"/runs/{case.run.ref}/"))
+
+
+def test_passing_on_gives_it_back_with_the_notes(fake):
+    case = doubtful(fake)
+    client = claimed(case)
+    response = client.post(f"/cases/{case.ref}/finding", {"verdict": "pass_on", "notes": "their site is down"}, follow=True)
+    assert "back in the queue" in text(response) and case.ref in text(response)
+    assert "passed it on: their site is down" in text(client.get(f"/cases/{case.ref}/"))
+
+
+def test_it_can_only_stay_unknown_for_ever_when_two_people_say_so(fake):
+    case = doubtful(fake)
+    client = claimed(case)
+    client.post(f"/cases/{case.ref}/finding", {"verdict": "cannot_be_known", "notes": "they went bankrupt"})
+    said = text(client.get(f"/cases/{case.ref}/"))
+    assert "A second person must confirm" in said and "You can’t confirm it" in said and "I agree" not in said
+    assert (
+        client.post(f"/cases/{case.ref}/confirm", {"agree": "yes"}, follow=True).content.decode().count("someone else must confirm it") == 1
+    )
+    other = person("Olga")
+    assert "Sam Support found that it can’t be known. they went bankrupt" in text(other.get(f"/cases/{case.ref}/"))
+    response = other.post(f"/cases/{case.ref}/confirm", {"agree": "yes"}, follow=True)
+    assert "is settled: it can't be known." in text(response)
+    assert "It can't be known." in text(other.get(f"/runs/{case.run.ref}/"))
+    assert fresh(case.run).unknowable == 1
+
+
+def test_a_second_person_may_disagree(fake):
+    case = doubtful(fake)
+    claimed(case).post(f"/cases/{case.ref}/finding", {"verdict": "cannot_be_known"})
+    response = person("Olga").post(f"/cases/{case.ref}/confirm", {"agree": "no"}, follow=True)
+    assert "is back in the queue" in text(response) and Case.objects.get(pk=case.pk).state == "open"
+
+
+def test_a_late_answer_is_shown_to_whoever_claimed_it(fake):
+    case = doubtful(fake)
+    client = claimed(case)
+    tell(case.effect, "landed", amount=12500, currency="EUR")
+    said = text(client.get(f"/cases/{case.ref}/"))
+    assert "The sender's answer has just answered" in said or "has just answered: it happened" in said
+    assert "Your draft is kept below." in said
+
+
+def test_answers_that_disagree_are_put_side_by_side():
+    case = conflicting()
+    said = text(person().get(f"/cases/{case.ref}/"))
+    assert "Answers disagree" in said and "A person must decide. Nothing is repeated meanwhile." in said
+    assert "The sender's answer it happened" in said and "The sender's answer it was refused" in said
+
+
+def test_checking_now_asks_the_provider(fake):
+    case = doubtful(fake)
+    response = person().post(f"/cases/{case.ref}/check", follow=True)
+    assert "Asked for a check now." in text(response) or "nothing to look for" in text(response)
+
+
+def test_a_case_about_a_run_settles_itself():
+    run, token = new_run(holder="w-7", ttl_s=600)
+    cancel(run)
+    for _ in range(2):
+        let_time_pass(500)
+        leases.heartbeat(WORKER, run.pk, token)
+    sweep()
+    case = open_cases(run=run)[0]
+    said = text(person().get(f"/cases/{case.ref}/"))
+    assert "Worker w-7 still answers but has not stopped." in said and "this settles itself" in said
+    assert "Claim and check" not in said and "Save finding" not in said
+    on_run = text(person().get(f"/runs/{run.ref}/"))
+    assert case.ref in on_run and "Worker w-7 still answers but has not stopped." in on_run
+    leases.stopped(WORKER, run.pk, token)
+    sweep()
+    assert "It settled itself" in text(person().get(f"/cases/{case.ref}/"))
+
+
+# Who may
+
+
+def test_an_auditor_reads_and_may_do_nothing(fake):
+    case = doubtful(fake)
+    auditor = person("Ode", "Auditor")
+    said = text(auditor.get(f"/cases/{case.ref}/"))
+    assert "A person must find out." in said and "Claim and check" not in said
+    for path in ("claim", "take-over", "confirm", "finding"):
+        response = auditor.post(f"/cases/{case.ref}/{path}", GOOD | {"verdict": "happened", "external_id": "x", "agree": "yes"})
+        assert response.status_code == 403, path
+    assert Case.objects.get(pk=case.pk).state == "open"
+
+
+def test_a_form_without_its_token_does_nothing(fake):
+    case = doubtful(fake)
+    for path in ("claim", "take-over", "confirm", "finding", "check"):
+        assert person(enforce_csrf_checks=True).post(f"/cases/{case.ref}/{path}").status_code == 403
+    assert Case.objects.get(pk=case.pk).state == "open"
+
+
+def test_an_unknown_case_is_not_found():
+    response = person().get("/cases/Q-0000000000/")
+    assert response.status_code == 404 and "No case called Q-0000000000." in text(response)
+    assert person().get("/cases/zzz/claim").status_code == 405
+
+
+def test_a_settled_case_opens_again_on_contradiction(fake):
+    case = doubtful(fake)
+    client = claimed(case)
+    client.post(f"/cases/{case.ref}/finding", GOOD | {"verdict": "did_not_happen", "sender_gone": "host is off"})
+    assert "If an answer contradicts it later, it opens again" in text(client.get(f"/cases/{case.ref}/"))
+    tell(case.effect, "landed", amount=12500, currency="EUR")
+    sweep()
+    reopened = open_cases(effect=case.effect)[0]
+    said = text(client.get(f"/cases/{reopened.ref}/"))
+    assert "Answers disagree" in said or "disagree" in said
