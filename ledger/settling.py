@@ -118,6 +118,15 @@ def _settle_open(state: str, attempts: tuple[str, ...], verdict: str) -> Judgeme
 def from_person(state: str, attempts: Sequence[str], verdict: str) -> Judgement:
     """A person settles what is in doubt: landed, refused or absent. Elsewhere their word is evidence like any other."""
     if state == s.CONFLICTED and verdict in (s.LANDED, s.REFUSED, s.ABSENT):
-        decided = s.UNKNOWN if verdict == s.LANDED else verdict
-        return Judgement(verdict, tuple(decided if a in _UNDECIDED else a for a in attempts), APPLIED)
+        return Judgement(verdict, _as_decided(attempts, verdict), APPLIED)
     return from_outside(state, attempts, verdict)
+
+
+def _as_decided(attempts: Sequence[str], verdict: str) -> tuple[str, ...]:
+    """The attempts in step with a person's verdict, so that what contradicts it later is seen to."""
+    if verdict != s.LANDED:
+        return tuple(a if a in _DID_NOT else verdict for a in attempts)
+    after = [s.UNKNOWN if a == s.SENDING else a for a in attempts]
+    if after and s.LANDED not in after:
+        after[-1] = s.LANDED
+    return tuple(after)

@@ -88,7 +88,7 @@ def _count(case: Case, run: Run | None, change: int, kind: str, actor: Actor) ->
     run.needs_person += change
     transition.record(run, kind, actor, subject=case.ref, data={"case": case.kind})
     if run.is_closed:
-        book().issue_account(run)
+        book().issue_accounts([run])
     elif change < 0:
         closing.advance(run, actor)
 
@@ -172,28 +172,31 @@ def settle_moot(limit: int = 200) -> int:
     """Settle the cases whose question has answered itself (a late answer, a run that stopped); returns how many."""
     unsettled = Case.objects.filter(state__in=states.UNSETTLED).exclude(kind=states.ORPHAN)
     doubt = ["pending", "unknown", "ambiguous"]
-    moot = unsettled.filter(
+    answered = unsettled.filter(
         (Q(kind__in=[states.NO_LOOKUP, states.NOT_FOUND_SENDER_ALIVE, states.CEILING]) & ~Q(effect__state__in=doubt))
         | (Q(kind=states.CONFLICTING) & ~Q(effect__state="conflicted"))
         | (Q(kind=states.ABSENT_ASK) & ~Q(effect__release="asked"))
         | (Q(kind=states.DOES_NOT_STOP) & (Q(run__closed_at__isnull=False) | Q(run__lease_token__isnull=True)))
     )
-    ids = list(moot.values_list("pk", flat=True)[:limit])
+    ids = list(answered.values_list("pk", flat=True)[:limit])
     for case_id in ids:
         with transaction.atomic(durable=True):
             held = lock(case_id)
             effect = held.effect.effect if held.effect else None
             finding = {"verdict": "settled_itself", "state": effect.state if effect else (held.run.state if held.run else "")}
-            if effect is None or _moot(held.case, effect):
+            if effect is None or moot(held.case, effect):
                 close(held, actors.system("reconciler"), finding)
     return len(ids)
 
 
-def _moot(case: Case, effect: Effect) -> bool:
+def moot(case: Case, effect: Effect) -> bool:
+    """Whether the question of an effect's case has answered itself."""
     match case.kind:
+        case states.NO_LOOKUP | states.NOT_FOUND_SENDER_ALIVE | states.CEILING:
+            return effect.state not in ("pending", "unknown", "ambiguous")
         case states.CONFLICTING:
             return effect.state != "conflicted"
         case states.ABSENT_ASK:
             return effect.release != "asked"
         case _:
-            return effect.state not in ("pending", "unknown", "ambiguous")
+            return False

@@ -52,6 +52,9 @@ def settle(actor: Actor, case_id: uuid.UUID, finding: Finding) -> Settled:
     with transaction.atomic(durable=True):
         held = cases.lock(case_id)
         _check(actor, held.case, finding)
+        if held.effect is not None and cases.moot(held.case, held.effect.effect):
+            effect = held.effect.effect
+            raise AlreadyDecided(f"{held.case.ref} has just answered itself: {effect.ref} is {effect.state}.", state=effect.state)
         match finding.verdict:
             case states.HAPPENED | states.HAPPENED_DIFFERENTLY:
                 return _happened(actor, held, finding)
@@ -153,6 +156,9 @@ def confirm(actor: Actor, case_id: uuid.UUID, agree: bool) -> Case:
             case.state, case.finding = states.OPEN, None
             case.version += 1
             case.save()
+            return case
+        if held.effect is not None and cases.moot(case, held.effect.effect):
+            cases.close(held, actor, {"verdict": "settled_itself", "state": held.effect.effect.state})
             return case
         _mark_unknowable(actor, held)
         cases.close(held, actor, case.finding | {"confirmed_by": actor.name})

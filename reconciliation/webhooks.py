@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -22,6 +23,8 @@ from reconciliation.models import WebhookEvent
 from runs import hints, transition
 from runs.errors import Invalid
 from runs.ids import parse_uuid
+
+log = logging.getLogger(__name__)
 
 KEPT_HEADERS = ("webhook-id", "webhook-timestamp", "stripe-signature", "content-type", "user-agent")
 RAW_BYTES_MAX = 256 * 1024
@@ -58,11 +61,18 @@ def _values(news: News, headers: Mapping[str, str], raw: bytes) -> dict[str, Any
 
 
 def process_due(limit: int = 100) -> int:
-    """Process what is stored and not processed yet; returns how many. Order never matters."""
+    """Process what is stored and not processed yet; returns how many were used. Order never matters, and one that fails is tried again."""
     ids = list(WebhookEvent.objects.filter(processed_at__isnull=True).order_by("received_at").values_list("pk", flat=True)[:limit])
-    for pk in ids:
+    return sum(_process_alone(pk) for pk in ids)
+
+
+def _process_alone(pk: uuid.UUID) -> bool:
+    try:
         process(pk)
-    return len(ids)
+    except Exception:
+        log.exception("Stored webhook %s could not be used; it is tried again.", pk)
+        return False
+    return True
 
 
 def process(pk: uuid.UUID) -> None:
