@@ -92,9 +92,10 @@ def report(
         external_id=external_id,
         amount=amount,
         currency=currency,
-        provider_time=observed_at,
         body=excerpt(response),
         body_sha256=sha256(response),
+        # The sender's own clock: only what a provider says of itself is the provider's time.
+        detail={"observed_at": observed_at.isoformat()} if observed_at else {},
     )
     with transaction.atomic(durable=True):
         if (settled := plain.settle(actor, operation_id, attempt, fact)) is not None:
@@ -325,7 +326,7 @@ def _write(held: Locked) -> None:
 def follow(run: Run, actor: Actor) -> None:
     """What a changed effect means for its locked run: wake it, let it close, re-issue the account of a closed one."""
     if run.is_closed:
-        book().issue_account(run)
+        book().issue_accounts([run])
     else:
         waiting.reconsider(run, actor)
         closing.advance(run, actor)
