@@ -48,6 +48,12 @@ SUPPLIER_URL = f"http://{LOCALHOST}:{SUPPLIER_PORT}"
 WEBHOOK_SECRET = "whsec_" + base64.b64encode(b"only for the tests on this machine").decode()
 SUPPLIER = {"kind": "supplier", "url": SUPPLIER_URL, "webhook_secrets": [WEBHOOK_SECRET]}
 os.environ["COUNTERMAND_PROVIDERS"] = json.dumps({"supplier": SUPPLIER})
+# The same supplier for the processes of tests/world.py, where minutes would be waited for in earnest: every time is short.
+IMPATIENCE = {
+    "max_in_flight_s": 0.3, "look_spacing_s": 0.4, "look_schedule_s": [0.2, 1, 2, 3, 4, 6, 8, 12, 20, 60],
+    "person_after_s": 6, "person_after_unreachable_s": 6,
+}  # fmt: skip
+IMPATIENT_PROVIDERS = json.dumps({"supplier": SUPPLIER | {"capability": IMPATIENCE}})
 SCRATCH = HOME / "tests" / str(os.getpid())  # the broker's folders, logs, spools and stores of this run
 os.environ["COUNTERMAND_BROKER_FOLDER"] = str(SCRATCH / "broker")
 os.environ["COUNTERMAND_SPOOL"] = str(SCRATCH / "spool")

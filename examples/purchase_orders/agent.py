@@ -16,7 +16,8 @@ _HEARS_EVERY_S = 0.25
 
 
 def purchase_order(run: Run) -> dict[str, Any]:
-    """Place one order. `pause_before_order_s` in the input leaves time to cancel before the send."""
+    """Place one order. In the input, `pause_before_order_s` leaves time to cancel before the send; `declare_first` puts the
+    order on record before asking to send it, at the price of one more call."""
     order = run.step("validate", validate, run.input, title="Check the order")
     if seconds := option_s(run.input, "pause_before_order_s", 0):
         run.step("pause", pause, seconds, kind="wait", title="Wait before ordering", hears_cancel_every_s=_HEARS_EVERY_S)
@@ -31,6 +32,7 @@ def purchase_order(run: Run) -> dict[str, Any]:
         currency=order["currency"],
         request=request,
         answer_within_s=answer_timeout_s + 5,
+        declare_first=run.input.get("declare_first") is True,
         send=lambda op: create_order(where.supplier_url(), op, request, answer_timeout_s=answer_timeout_s),
     )
     run.step("notify", notify, order, sent, title="Tell the requester")
