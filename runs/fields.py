@@ -186,7 +186,7 @@ class Json(serializers.JSONField):
 class JsonObject(serializers.JSONField):
     """A JSON object with fields of the caller's own."""
 
-    default_error_messages = {"not_an_object": 'Send a JSON object, such as {"key": "value"}.'}
+    default_error_messages = {"not_an_object": 'Send a JSON object, such as {{"key": "value"}}.'}
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         if not isinstance(data, dict):
@@ -226,8 +226,11 @@ class Day(serializers.Field[Any, Any, Any, Any]):
     default_error_messages = {"invalid": "Use a day such as 2026-03-02, or a time such as 2026-03-02T14:02:07Z."}
 
     def to_internal_value(self, data: Any) -> datetime:
+        text = str(data).replace(" ", "+")  # a plus sign that was not encoded
         try:
-            at = datetime.fromisoformat(str(data).replace(" ", "+"))
-            return at.replace(tzinfo=UTC) if at.tzinfo is None and len(str(data)) == 10 else at.astimezone(UTC)
+            at = datetime.fromisoformat(f"{text}T00:00:00Z" if len(text) == 10 else text)
+            if at.tzinfo is None:
+                self.fail("invalid")
+            return at.astimezone(UTC)
         except (ValueError, OverflowError):
             self.fail("invalid")

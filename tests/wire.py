@@ -44,15 +44,21 @@ def check(method: str, path: str, status: int, media: str, body: Any) -> None:
         return
     assert media in content, f"{method} {described} {status} is {media}, promised: {sorted(content)}"
     if media.endswith("json"):
-        found = {**content[media]["schema"], "components": _closed(schema()["components"])}
-        jsonschema.validate(body, found, jsonschema.Draft202012Validator)
+        _judge(method, described, status, media).validate(body)
 
 
-def _closed(components: dict[str, Any]) -> dict[str, Any]:
+@cache
+def _judge(method: str, described: str, status: int, media: str) -> jsonschema.Draft202012Validator:
+    promised = schema()["paths"][described][method.lower()]["responses"][str(status)]["content"][media]["schema"]
+    return jsonschema.Draft202012Validator({**promised, "components": _closed()})
+
+
+@cache
+def _closed() -> dict[str, Any]:
     """Answers may hold no field that is not described, except problem documents, which carry facts."""
     closed = {
         name: {**shape, "additionalProperties": False} if name != "ProblemShape" and "properties" in shape else shape
-        for name, shape in components["schemas"].items()
+        for name, shape in schema()["components"]["schemas"].items()
     }
     return {"schemas": closed}
 
