@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Prefetch
+from django.db.models import Exists, OuterRef, Prefetch
 
 from ledger import accounts, states
 from ledger.facts import Records, action_words, effect_facts, provider_name, records_of
@@ -31,12 +31,15 @@ EFFECTS_MAX = 500
 
 
 def standing(run: Run) -> Standing:
-    """How the run's work effects stand, in one query."""
+    """How the run's work effects stand, in two queries."""
     effects = Effect.objects.filter(run=run, role=states.WORK).exclude(state__in=[states.LANDED, states.REFUSED, states.ABSENT])
     found = list(effects.order_by("created_at", "operation_id").only("ref", "state", "action", "amount", "currency"))
     sending = [effect for effect in found if effect.state == states.SENDING]
     doubt = [effect for effect in found if effect.state in states.DOUBT]
+    landed = Effect.objects.filter(run=run, role=states.WORK, state__in=states.LANDED_LIKE)
+    removed = Effect.objects.filter(acts_on=OuterRef("pk"), role=states.CLEANUP, state=states.LANDED)
     return Standing(
+        in_effect=landed.exclude(Exists(removed)).count() if run.landed else 0,
         unsettled=tuple(effect.ref for effect in found if effect.state in states.DOUBT | {states.SENDING}),
         unknown=len(doubt),
         never_sent=sum(effect.state == states.WITHHELD for effect in found),
@@ -110,7 +113,7 @@ def effects(run: Run) -> list[Context]:
 
 def facts_of(effect: Effect, now: datetime, records: Records) -> EffectFacts:
     """The facts of one effect, with what acts on it (prefetched as `acting`)."""
-    facts = effect_facts(effect, now, records)
+    facts = replace(effect_facts(effect, now, records), answer_by=effect.answer_by)
     cleaned = [
         other for other in getattr(effect, "acting", []) if (other.role, other.state) == (states.CLEANUP, states.LANDED)
     ]  # fmt: skip
@@ -228,12 +231,15 @@ _BUCKET_NAMES = {
 }
 
 
+_DRAFT_ONLY = ("not_sent_yet", "in_flight")
+
+
 def _buckets(run: Run, body: Context, shown: list[Context]) -> list[Context]:
     first = {item["effect"]["bucket"]: item["effect"]["id"] for item in reversed(shown) if item["effect"]["role"] == states.WORK}
     buckets: list[Context] = []
     for key, name in _BUCKET_NAMES.items():
         entries = body.get(key)
-        if entries is None:
+        if entries is None or (not entries and key in _DRAFT_ONLY):
             continue
         plus = any(bucket["count"] for bucket in buckets)
         buckets.append(

@@ -20,6 +20,7 @@ class EffectFacts:
     """What a sentence needs to know of one effect. Times are aware datetimes, lengths are seconds, amounts are ready text.
 
     `relative` compares our own records: did the outcome's record come before or after the cancel's (None: no cancel).
+    With `answer_by` the wait is said as a moment, for a page that stays open, instead of as `answer_wait_s`.
     `looks_planned` counts the schedule before a person is asked, `next_look_at` is the next of them.
     """
 
@@ -32,6 +33,7 @@ class EffectFacts:
     sent_at: datetime | None = None
     answered_at: datetime | None = None
     answer_wait_s: float | None = None
+    answer_by: datetime | None = None
     cancel_at: datetime | None = None
     cancel_seq: int | None = None
     outcome_seq: int | None = None
@@ -75,6 +77,9 @@ def detail(facts: EffectFacts) -> Parts:
     if facts.state == "withheld" and facts.cancel_at and facts.why_withheld != "closed":
         record = f" (record {facts.cancel_seq})" if facts.cancel_seq is not None else ""
         return say("Stopped at ", facts.cancel_at, f". No send had started{record}.", _not_sent(facts))
+    if facts.state == "sending" and facts.answer_by is not None:
+        asked = say(f", then we check with {facts.provider_name} using ", _by(facts), ".")
+        return say("Waiting until ", facts.answer_by, " at the latest", asked)
     if facts.state == "sending" and facts.answer_wait_s is not None:
         wait = duration(max(0.0, facts.answer_wait_s))
         return say(f"Waiting up to {wait} more, then we check with {facts.provider_name} using ", _by(facts), ".")

@@ -26,11 +26,13 @@ SILENT_AFTER_S = 15.0
 
 @dataclass(frozen=True)
 class Standing:
-    """How a run's work effects stand: references of those in flight or in doubt, how many are unknown, how many were never sent."""
+    """How a run's work effects stand: references of those in flight or in doubt, how many are unknown, how many were never sent,
+    and how many landed and were not removed since."""
 
     unsettled: tuple[str, ...] = ()
     unknown: int = 0
     never_sent: int = 0
+    in_effect: int = 0
     in_flight_words: tuple[str, ...] = ()
 
 
@@ -133,6 +135,7 @@ def _facts(run: Run, standing: Standing, request: CancelRequest | None) -> Heade
         in_flight=run.in_flight,
         unsettled=standing.unsettled,
         landed=run.landed,
+        in_effect=standing.in_effect,
         unknown=standing.unknown,
         never_sent=standing.never_sent,
         asked_by=request.actor_name if request else "",
@@ -239,6 +242,9 @@ def subjects(run: Run, since: int = 0) -> set[str]:
     return set(kinds.values_list("subject", flat=True))
 
 
+_MARKED_AFTER = ("effect.", "step.", "act.", "child.", "cleanup.")
+
+
 def timeline_item(run: Run, event: Event, names: story.Names) -> Context:
     """One item of the timeline."""
     lane, lane_name = story.lane(event)
@@ -250,7 +256,7 @@ def timeline_item(run: Run, event: Event, names: story.Names) -> Context:
         "lane_name": lane_name,
         "says": story.tell(event, names),
         "sub": story.sub(event),
-        "after": cancel is not None and event.seq is not None and event.seq > cancel and not event.kind.startswith(("run.", "cancel.")),
+        "after": cancel is not None and event.seq is not None and event.seq > cancel and event.kind.startswith(_MARKED_AFTER),
         "rule": story.rule(event, cancel),
     }
 
@@ -271,7 +277,7 @@ def plan(preview: Context, line: Any) -> Context:
         "unresolved": [line(one) for part in everything for one in part["unresolved"]],
         "landed": [line(one) for part in everything for one in part["landed"]],
         "cleanups": [one["key"] for part in everything for one in part["cleanups"]],
-        "hears": _hears([step for part in everything for step in part["running"]]),
+        "hears": _hears(everything),
         "quiet_note": "",
         "digest": preview.get("plan_digest", ""),
     }
@@ -284,10 +290,14 @@ def tree(preview: Context) -> Iterable[Context]:
         yield from tree(child)
 
 
-def _hears(running: list[Context]) -> str:
-    deaf = [step["title"] or step["step"] for step in running if not step["hears_cancel"]]
+def _hears(everything: list[Context]) -> str:
+    running = [step for part in everything for step in part["running"]]
+    flying = {one["step"] for part in everything for one in part["in_flight"]}
+    deaf = [step["title"] or step["step"] for step in running if not step["hears_cancel"] and step["step"] not in flying]
     if deaf:
         return f"“{deaf[0]}” does not listen for a cancel: the worker stops when it ends."
+    if flying:
+        return "The worker stops when what is in flight has been answered."
     return "The worker listens for a cancel while it works." if running else ""
 
 

@@ -14,7 +14,8 @@ from runs.wording import Lead, Parts, Ref, count, duration, say
 class HeaderFacts:
     """What the header sentence needs to know of one run. Times are aware datetimes.
 
-    `status` is `Run.status`. `unsettled` are references of the effects that are in flight or in doubt; the counts speak of work effects.
+    `status` is `Run.status`. `unsettled` are references of the effects that are in flight or in doubt; the counts speak of work effects;
+    `in_effect` are the landed ones that nothing has removed since.
     """
 
     status: str
@@ -23,6 +24,7 @@ class HeaderFacts:
     in_flight: int = 0
     unsettled: tuple[str, ...] = ()
     landed: int = 0
+    in_effect: int = 0
     unknown: int = 0
     never_sent: int = 0
 
@@ -119,11 +121,11 @@ def _completed(facts: HeaderFacts, tail: str) -> Parts:
 
 
 def _failed(facts: HeaderFacts, tail: str) -> Parts:
-    return say(_settled(facts, tail, "It failed.", "It failed, and"), _why(facts))
+    return say(_settled(facts, tail, "It failed.", "It failed, and"), _in_effect(facts), _why(facts))
 
 
 def _cancelled(facts: HeaderFacts, tail: str) -> Parts:
-    return say(_settled(facts, tail, "Stopped.", "Nothing new can start."), _presumed(facts))
+    return say(_settled(facts, tail, "Stopped.", "Nothing new can start."), _in_effect(facts), _presumed(facts))
 
 
 def _terminated(facts: HeaderFacts, tail: str) -> Parts:
@@ -154,6 +156,13 @@ def _settled(facts: HeaderFacts, tail: str, all_well: str, otherwise: str) -> Pa
         runs = count(facts.children_unsettled or facts.children_open, "child run")
         return say(f"{otherwise} {runs} not settled.{person}")
     return say(f"{otherwise} ", _unsettled(facts), f".{person}")
+
+
+def _in_effect(facts: HeaderFacts) -> str:
+    """A stop undoes nothing, so what landed is named with it."""
+    if not facts.in_effect:
+        return ""
+    return f" {count(facts.in_effect, 'action')} landed and {'is' if facts.in_effect == 1 else 'are'} in effect."
 
 
 def _unsettled(facts: HeaderFacts) -> Parts:

@@ -62,6 +62,8 @@ _BASIS = {
 
 def lane(event: Event) -> tuple[str, str]:
     """The lane an event stands in, and what the lane is called for it."""
+    if event.kind == "cancel.heard":
+        return (STEP, "Worker")
     return _LANES.get(event.kind.partition(".")[0], (STEP, "Run"))
 
 
