@@ -125,6 +125,10 @@ class Flow:
         (effect,) = self.effects(run)
         return dict(effect)
 
+    def cases(self, run: str) -> list[Json]:
+        """The open cases of a run."""
+        return list(self.get("/cases", run=run)["results"])
+
     def account(self, run: str) -> Json:
         return self.get(f"/runs/{run}/account")
 
