@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
+import uuid
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from defusedcsv import csv as defused
-from django.db.models import Prefetch
+from django.db.models import Count, Prefetch
 
 from ledger import states
 from ledger.lines import effect_line
 from ledger.models import Account, Effect, Reliance
 from runs import cleanup, transition
-from runs.models import Run, Step
+from runs.inserting import insert_all
+from runs.models import Cleanup, Run, Step
 
 BUCKETS = ("stopped", "landed", "undone", "cleaned_up", "did_not_happen", "unknown")
 DRAFT_BUCKETS = (*BUCKETS, "not_sent_yet", "in_flight")
@@ -42,15 +46,42 @@ def bucket(effect: Effect) -> str:
     return _BUCKET[effect.state]
 
 
-def _work_effects(run: Run) -> list[Effect]:
-    """The run's work effects, each with the cleanup and compensation effects that act on it as `acting`."""
-    rows = Effect.objects.filter(run=run, role=states.WORK).order_by("created_at", "operation_id")
-    effects: list[Effect] = list(rows.prefetch_related(Prefetch("acted_on_by", to_attr="acting")))
-    for effect in effects:
-        effect.run = run
+@dataclass
+class Belongings:
+    """What belongs to one run's account, read for several runs at once."""
+
+    effects: list[Effect] = field(default_factory=list)
+    relied_on: list[Effect] = field(default_factory=list)
+    steps: Counter[str] = field(default_factory=Counter)
+    cleanups: list[dict[str, Any]] = field(default_factory=list)
+    children: list[Run] = field(default_factory=list)
+    versions: int = 0
+
+
+def _gather(runs: list[Run]) -> dict[uuid.UUID, Belongings]:
+    """The belongings of the runs. One that never had a lease has none, and costs no query."""
+    found = {run.pk: Belongings() for run in runs}
+    for issued in Account.objects.filter(run__in=found).values("run").annotate(n=Count("id")):
+        found[issued["run"]].versions = issued["n"]
+    by_id = {run.pk: run for run in runs if run.lease_epoch}
+    if not by_id:
+        return found
+    rows = Effect.objects.filter(run__in=by_id, role=states.WORK).order_by("created_at", "operation_id")
+    for effect in rows.prefetch_related(Prefetch("acted_on_by", to_attr="acting")):
+        effect.run = by_id[effect.run_id]
         for other in _acting(effect):
-            other.run = run
-    return effects
+            other.run = effect.run
+        found[effect.run_id].effects.append(effect)
+    for step in Step.objects.filter(run__in=by_id).values("run", "state").annotate(n=Count("id")):
+        found[step["run"]].steps[step["state"]] = step["n"]
+    for reliance in Reliance.objects.filter(run__in=by_id).select_related("effect__run").order_by("at"):
+        found[reliance.run_id].relied_on.append(reliance.effect)
+    for item in Cleanup.objects.filter(run__in=by_id, state__in=[cleanup.DONE, cleanup.LEFT_BEHIND]).order_by("order", "registered_at"):
+        found[item.run_id].cleanups.append(cleanup.line(item))
+    for child in Run.objects.filter(parent__in=by_id).order_by("created_at", "id"):
+        if child.parent_id is not None:
+            found[child.parent_id].children.append(child)
+    return found
 
 
 def _acting(effect: Effect) -> list[Effect]:
@@ -60,40 +91,49 @@ def _acting(effect: Effect) -> list[Effect]:
 
 def draft(run: Run) -> dict[str, Any]:
     """The account as it stands now, not issued: the same shape with `not_sent_yet` and `in_flight`, `version` 0 and `final` false."""
-    return _compose(run, version=0, issued_at=transition.clock().isoformat(), names=DRAFT_BUCKETS)
+    return _compose(run, _gather([run])[run.pk], version=0, issued_at=transition.clock().isoformat(), names=DRAFT_BUCKETS)
 
 
 def latest(run: Run) -> dict[str, Any]:
     """The last issued account of a closed run, or a draft of an open one."""
-    issued = Account.objects.filter(run=run).order_by("-version").first()
-    return issued.body if issued is not None else draft(run)
+    return _latest([run])[0]
 
 
-def issue(run: Run) -> Account:
-    """Issue the next version for a locked, closed run. The database refuses one that does not add up."""
-    version = Account.objects.filter(run=run).count() + 1
-    at = transition.clock()
-    body = _compose(run, version, at.isoformat(), BUCKETS)
-    counts = Counter(bucket(effect) for effect in _work_effects(run))
-    account = Account(
-        run=run,
-        version=version,
-        issued_at=at,
-        final=run.is_settled,
-        effects_total=run.effects_total,
-        body=body,
-        **{name: counts[name] for name in BUCKETS},
-    )
-    account.save()
-    return account
+def _latest(runs: list[Run]) -> list[dict[str, Any]]:
+    issued = Account.objects.filter(run__in=[run.pk for run in runs]).order_by("run_id", "-version").distinct("run_id")
+    bodies = {account.run_id: account.body for account in issued}
+    return [bodies[run.pk] if run.pk in bodies else draft(run) for run in runs]
 
 
-def _compose(run: Run, version: int, issued_at: str, names: tuple[str, ...]) -> dict[str, Any]:
+def issue(runs: Iterable[Run]) -> list[Account]:
+    """Issue the next version for each of these locked, closed runs. The database refuses one that does not add up."""
+    closed = list(runs)
+    belongings, at = _gather(closed), transition.clock()
+    accounts = []
+    for run in closed:
+        mine = belongings[run.pk]
+        counts = Counter(bucket(effect) for effect in mine.effects)
+        accounts.append(
+            Account(
+                run=run,
+                version=mine.versions + 1,
+                issued_at=at,
+                final=run.is_settled,
+                effects_total=run.effects_total,
+                body=_compose(run, mine, mine.versions + 1, at.isoformat(), BUCKETS),
+                **{name: counts[name] for name in BUCKETS},
+            )
+        )
+    insert_all(accounts)
+    return accounts
+
+
+def _compose(run: Run, mine: Belongings, version: int, issued_at: str, names: tuple[str, ...]) -> dict[str, Any]:
     lists: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    for effect in _work_effects(run):
+    for effect in mine.effects:
         lists[bucket(effect)].append(effect_line(effect) | {"acted_on_by": [effect_line(e) for e in _acting(effect)]})
-    steps = Counter(Step.objects.filter(run=run).values_list("state", flat=True))
-    relied = Reliance.objects.filter(run=run).select_related("effect__run").order_by("at")
+    children = _latest(mine.children) if mine.children else []
+    totals = {**{name: len(lists[name]) for name in names}, "effects_total": run.effects_total}
     return {
         "run": run.ref,
         "id": str(run.pk),
@@ -102,12 +142,12 @@ def _compose(run: Run, version: int, issued_at: str, names: tuple[str, ...]) -> 
         "issued_at": issued_at,
         "final": version > 0 and run.is_settled,
         **lists,
-        "relied_on": [effect_line(r.effect) for r in relied],
-        "steps": {name: steps[name] for name in ("done", "failed", "timed_out", "stopped", "discarded")},
-        "cleanups": cleanup.lines(run, cleanup.DONE, cleanup.LEFT_BEHIND),
+        "relied_on": [effect_line(effect) for effect in mine.relied_on],
+        "steps": {name: mine.steps[name] for name in ("done", "failed", "timed_out", "stopped", "discarded")},
+        "cleanups": mine.cleanups,
         "cost": {"before_cancel": run.cost_before_cancel, "after_cancel": run.cost_after_cancel},
-        "children": (children := [latest(child) for child in run.children.order_by("created_at", "id")]),
-        "totals": (totals := {**{name: len(lists[name]) for name in names}, "effects_total": run.effects_total}),
+        "children": children,
+        "totals": totals,
         "combined": _combined(totals, children),
     }
 

@@ -94,8 +94,8 @@ class RunBook:
             release="left"
         )
 
-    def issue_account(self, run: Run) -> None:
-        accounts.issue(run)
+    def issue_accounts(self, runs: Iterable[Run]) -> None:
+        accounts.issue(runs)
 
 
 def _of(effect: Effect, run: Run) -> Effect:

@@ -56,8 +56,8 @@ class Book(Protocol):
     def leave_unasked(self, runs: Iterable[Run]) -> None:
         """The runs stop: absent effects that waited for a person's word are left."""
 
-    def issue_account(self, run: Run) -> None:
-        """Issue the next version of the account of a closed run."""
+    def issue_accounts(self, runs: Iterable[Run]) -> None:
+        """Issue the next version of the account of each of these closed runs."""
 
 
 _book: Book | None = None

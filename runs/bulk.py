@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -15,6 +16,7 @@ from runs.ids import parse_ref, parse_uuid
 from runs.models import BulkCancel, BulkLine, Run
 
 RUNS_MAX = 5000
+TOGETHER = 50
 ANSWERS = ("accepted", "repeat", "already_closed", "not_allowed", "not_found", "failed")
 
 
@@ -92,10 +94,10 @@ def work_off(limit: int = 500) -> int:
     answered = 0
     for job in BulkCancel.objects.filter(finished_at__isnull=True).order_by("asked_at")[:5]:
         actor = _restored(job.actor)
-        lines = BulkLine.objects.filter(job=job, answer="").order_by("number")[: limit - answered]
-        for line in lines:
-            _answer(job, line, actor)
-            answered += 1
+        lines = list(BulkLine.objects.filter(job=job, answer="").order_by("number")[: limit - answered])
+        for start in range(0, len(lines), TOGETHER):
+            _answer_together(job, lines[start : start + TOGETHER], actor)
+        answered += len(lines)
         if not BulkLine.objects.filter(job=job, answer="").exists():
             BulkCancel.objects.filter(pk=job.pk, finished_at__isnull=True).update(finished_at=transition.clock())
         if answered >= limit:
@@ -103,17 +105,37 @@ def work_off(limit: int = 500) -> int:
     return answered
 
 
+def _answer_together(job: BulkCancel, lines: list[BulkLine], actor: Actor) -> None:
+    """Answer some lines in one transaction; when one of them is refused or locked, each by itself."""
+    ids = [line.run_id for line in lines if line.run_id is not None]
+    try:
+        got = cancellation.request_cancels(actor, ids, job.reason)
+    except Problem:
+        for line in lines:
+            _answer(job, line, actor)
+        return
+    now = transition.clock()
+    for line in lines:
+        _note(job, line, got.get(line.run_id) if line.run_id else None, now)
+    BulkLine.objects.bulk_update(lines, ["answer", "detail", "answered_at"])
+
+
 def _answer(job: BulkCancel, line: BulkLine, actor: Actor) -> None:
-    answer, detail = "not_found", "No run has this id or reference."
-    if line.run_id is not None:
-        try:
-            got = cancellation.request_cancel(actor, line.run_id, reason=job.reason)
-            answer = cancellation.ACCEPTED if _is_ours(got, job) else got.kind
-            detail = _words(got, answer)
-        except Problem as problem:
-            answer = "not_allowed" if problem.code == "not_allowed" else "failed"
-            detail = problem.detail[:500]
-    BulkLine.objects.filter(pk=line.pk, answer="").update(answer=answer, detail=detail, answered_at=transition.clock())
+    try:
+        got = cancellation.request_cancel(actor, line.run_id, reason=job.reason) if line.run_id else None
+        _note(job, line, got, transition.clock())
+    except Problem as problem:
+        line.answer = "not_allowed" if problem.code == "not_allowed" else "failed"
+        line.detail, line.answered_at = problem.detail[:500], transition.clock()
+    line.save(update_fields=["answer", "detail", "answered_at"])
+
+
+def _note(job: BulkCancel, line: BulkLine, got: cancellation.Answer | None, now: datetime) -> None:
+    line.answer, line.detail = "not_found", "No run has this id or reference."
+    if got is not None:
+        line.answer = cancellation.ACCEPTED if _is_ours(got, job) else got.kind
+        line.detail = _words(got, line.answer)
+    line.answered_at = now
 
 
 def _is_ours(got: cancellation.Answer, job: BulkCancel) -> bool:

@@ -56,7 +56,26 @@ def request_cancel(
     if run is None:
         raise NotFound(f"No run with id {run_id}.")
     _check(actor, run, mode, reason, plan_digest)
-    return _patiently(lambda: _request(actor, run_id, mode, reason, seen, plan_digest), run)
+    return _patiently(lambda: _request(actor, run_id, mode, reason, seen, plan_digest), run.ref)
+
+
+def request_cancels(actor: Actor, run_ids: list[uuid.UUID], reason: str = "") -> dict[uuid.UUID, Answer]:
+    """Cancel several existing runs in one transaction, each with the answer that it would get alone. Raises as `request_cancel`."""
+    return _patiently(lambda: _request_all(actor, run_ids, reason), f"one of {len(run_ids)} runs")
+
+
+def _request_all(actor: Actor, run_ids: list[uuid.UUID], reason: str) -> dict[uuid.UUID, Answer]:
+    wanted = transition.lock_all(run_ids)
+    for run in wanted:
+        _check(actor, run, CANCEL, reason, None)
+    fresh = [run for run in wanted if not run.is_closed and run.cancel_position is None and run.state != states.FAILING]
+    levels = lock_trees(fresh)
+    requests = stopping.stop(actor, levels, CANCEL, reason) if fresh else {}
+    answers = {run.pk: Answer(ACCEPTED, run, requests[run.pk]) for run in fresh}
+    for run in wanted:
+        if run.pk not in answers:
+            answers[run.pk] = _request(actor, run.pk, CANCEL, reason, None, None)
+    return answers
 
 
 def _check(actor: Actor, run: Run, mode: str, reason: str, plan_digest: str | None) -> None:
@@ -73,7 +92,7 @@ def _check(actor: Actor, run: Run, mode: str, reason: str, plan_digest: str | No
             raise Invalid("Terminating needs the plan_digest of the preview you saw.", field="plan_digest")
 
 
-def _patiently(work: Callable[[], T], run: Run) -> T:
+def _patiently(work: Callable[[], T], what: str) -> T:
     """Run `work` in a durable transaction, waiting for locks up to 5 s in all; then `Busy`, with nothing recorded."""
     until = time.monotonic() + LOCK_WAIT_S
     while True:
@@ -81,20 +100,19 @@ def _patiently(work: Callable[[], T], run: Run) -> T:
             with transaction.atomic(durable=True):
                 with connection.cursor() as cursor:
                     cursor.execute("SET LOCAL lock_timeout = '1s'")
+                    # Between the locks of a large tree and its writes a busy machine may need longer than other transactions are given.
+                    cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '15s'")
                 return work()
         except OperationalError as error:
             if not isinstance(error.__cause__, pg.LockNotAvailable | pg.DeadlockDetected):
                 raise
             if time.monotonic() >= until:
-                raise Busy(
-                    f"Not recorded: {run.ref} is locked by another transaction. Nothing was stopped. Try again.",
-                    run=run.ref,
-                ) from error
+                raise Busy(f"Not recorded: {what} is locked by another transaction. Nothing was stopped. Try again.") from error
 
 
 def _request(actor: Actor, run_id: uuid.UUID, mode: str, reason: str, seen: int | None, plan_digest: str | None) -> Answer:
-    levels = lock_tree(transition.lock(run_id))
-    run = levels[0][0]
+    run = transition.lock(run_id)
+    levels = lock_trees([run])
     first = accepted(run, mode)
     if first is not None or (mode == TERMINATE and run.is_closed):
         return _repeat_or_closed(actor, run, mode, reason, seen, first)
@@ -120,10 +138,11 @@ def _repeat_or_closed(actor: Actor, run: Run, mode: str, reason: str, seen: int 
     return Answer(kind, run, first or made)
 
 
-def lock_tree(root: Run) -> list[list[Run]]:
-    """The locked run and all its descendants, level by level, a new statement per level (closed rows too: their children may be open)."""
-    levels = [[root]]
-    while below := transition.lock_children(levels[-1]):
+def lock_trees(roots: list[Run]) -> list[list[Run]]:
+    """The locked runs and all their descendants, level by level, a new statement each (closed rows too: their children may be open)."""
+    levels, seen = [roots], {run.pk for run in roots}
+    while below := [run for run in transition.lock_children(levels[-1]) if run.pk not in seen]:
+        seen.update(run.pk for run in below)
         levels.append(below)
     return levels
 

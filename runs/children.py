@@ -50,7 +50,7 @@ def recount(run_id: uuid.UUID) -> None:
         run.children_unsettled = sum(closed is None or word in ("pending", "unresolved") for closed, word in children)
         transition.record(run, "children.counted", actor, data={"open": run.children_open, "unsettled": run.children_unsettled})
         if run.is_closed:
-            book().issue_account(run)
+            book().issue_accounts([run])
         else:
             waiting.reconsider(run, actor)
             closing.advance(run, actor)

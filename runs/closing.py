@@ -30,6 +30,18 @@ def advance(run: Run, actor: Actor) -> None:
     close(run, states.CANCELLED if run.state == states.CANCELLING else states.FAILED, actor)
 
 
+def close_unstarted(runs: list[Run], actor: Actor) -> None:
+    """Close runs that are being cancelled and never had a lease, all at once: nobody ever acted for them, and they hold nothing."""
+    now = transition.clock()
+    for run in runs:
+        run.quiet_at, run.quiet_basis = now, STOPPED
+    transition.record_all(runs, "run.quiet", actor, {"basis": STOPPED})
+    for run in runs:
+        run.state, run.closed_at = states.CANCELLED, now
+    transition.record_all(runs, "run.cancelled", actor)
+    book().issue_accounts(runs)
+
+
 def is_quiet(run: Run) -> bool:
     """Nobody holds the lease, nothing is sending, and no attempt may still act (its sender has stopped or its time to answer is over)."""
     return run.lease_token is None and run.in_flight == 0 and book().may_act_until(run) is None
@@ -86,4 +98,4 @@ def close(
     run.waits_for = None
     run.wake_at = None
     transition.record(run, f"run.{state}", actor, data=data)
-    ledger.issue_account(run)
+    ledger.issue_accounts([run])

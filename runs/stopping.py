@@ -11,6 +11,7 @@ from typing import Any
 from runs import closing, decisions, deliveries, preview, states, transition
 from runs.actors import Actor
 from runs.book import Line, book
+from runs.inserting import insert_all
 from runs.models import Approval, CancelRequest, Run
 
 CANCEL = "cancel"
@@ -36,6 +37,8 @@ def stop(actor: Actor, levels: list[list[Run]], mode: str, reason: str, seen: in
     book().leave_unasked(runs)
     receipts = preview.receipts(runs, positions, mode, holdings, withheld, seen)
     requests = _requests(actor, runs, positions, mode, reason, seen, receipts)
+    unstarted = [run for run in moved if run.lease_epoch == 0] if mode == CANCEL else []
+    closing.close_unstarted(unstarted, actor)
     for level in reversed(levels):
         for run in level:
             _after(actor, run, mode)
@@ -89,7 +92,7 @@ def _requests(
             caused_by=made.get(run.parent_id) if run.parent_id else None,
             receipt=receipts[run.pk],
         )
-    CancelRequest.objects.bulk_create(made.values())
+    insert_all(list(made.values()))
     return made
 
 

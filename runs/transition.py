@@ -41,8 +41,8 @@ def lock(run_id: uuid.UUID) -> Run:
 
 
 def lock_all(run_ids: Iterable[uuid.UUID]) -> list[Run]:
-    """Several runs of one level, locked in id order."""
-    runs = list(Run.objects.select_for_update(no_key=True).filter(pk__in=list(run_ids)).order_by("id"))
+    """Several runs, locked ancestors before descendants, siblings in id order."""
+    runs = list(Run.objects.select_for_update(no_key=True).filter(pk__in=list(run_ids)).order_by("depth", "id"))
     for run in runs:
         _remember(run)
     return runs
@@ -97,7 +97,8 @@ def _update(run: Run) -> tuple[str, list[Any]]:
     loaded: dict[str, Any] = run._loaded  # type: ignore[attr-defined]
     run.version += 1
     if run.is_closed:
-        run.settled_at = (run.settled_at or clock()) if run.is_settled else None
+        closing_now = loaded["closed_at"] is None
+        run.settled_at = (run.settled_at or (run.closed_at if closing_now else clock())) if run.is_settled else None
     if run.state != loaded["state"] and run.state not in states.MOVES[loaded["state"]]:
         raise AssertionError(f"{loaded['state']} -> {run.state} is not a move")
     changes = {name: value for name in _MUTABLE if (value := getattr(run, name)) != loaded[name]}
