@@ -29,6 +29,7 @@ RECONNECT_AFTER_S = (0.1, 0.3, 1.0, 2.0)
 LIVE_LAG_S = 2.0
 RECHECK_LIVE_S = 5.0
 RECHECK_BLIND_S = 0.5
+RECHECKS_PER_S = 50.0  # of all waiters together: many of them that look for themselves must not starve the rest
 
 _NOW = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"
 _NEXT = """
@@ -124,7 +125,8 @@ class Tail:
     @property
     def recheck_s(self) -> float:
         """How long a waiter may trust in being woken before it looks for itself."""
-        return RECHECK_LIVE_S if self.live and asyncio.get_running_loop() is self._loop else RECHECK_BLIND_S
+        trusted = self.live and asyncio.get_running_loop() is self._loop
+        return max(RECHECK_LIVE_S if trusted else RECHECK_BLIND_S, len(self._watches) / RECHECKS_PER_S)
 
     async def start(self) -> None:
         """Start following, from the snapshot of the first connection. Does not wait for the database."""
