@@ -76,7 +76,7 @@ class AccountQuery(Shape):
 
 
 class EvidenceLine(serializers.Serializer[Any]):
-    source = serializers.CharField(help_text="sender, look, webhook, supervisor, person or system")
+    source = serializers.CharField(help_text="sender, look, webhook, supervisor, person or system")  # type: ignore[assignment]
     verdict = serializers.CharField()
     used_as = serializers.CharField()
     attempt = serializers.IntegerField(allow_null=True)

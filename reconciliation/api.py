@@ -141,9 +141,8 @@ class RawParser(parsers.BaseParser):
 
     media_type = "*/*"
 
-    def parse(self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None) -> bytes:
-        raw: bytes = stream.read(webhooks.RAW_BYTES_MAX + 1)
-        return raw
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None) -> Any:
+        return stream.read(webhooks.RAW_BYTES_MAX + 1)
 
 
 @call(answers={200: schema.WebhookStored}, tag="webhooks")

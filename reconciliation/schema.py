@@ -90,7 +90,7 @@ class CasePage(PageOf):
 class CaseAct(serializers.Serializer[Any]):
     kind = serializers.CharField()
     actor = Who()
-    data = JsonObject()
+    data = JsonObject()  # type: ignore[assignment]
     at = serializers.DateTimeField()
 
 

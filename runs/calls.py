@@ -104,7 +104,8 @@ def view(*, get: Call | None = None, post: Call | None = None, base: type[CallVi
     for verb, made in members["calls"].items():
         members[verb.lower()] = _handler(verb, made)
     name = "".join(part.title() for part in (get or post).name.split("_"))  # type: ignore[union-attr]
-    return type(f"{name}View", (base,), members).as_view()
+    made_of_calls: type[CallView] = type(f"{name}View", (base,), members)
+    return made_of_calls.as_view()
 
 
 def _handler(verb: str, made: Call) -> Any:

@@ -197,8 +197,8 @@ class RunLine(serializers.Serializer[Any]):
     settlement = serializers.CharField(help_text="clear, pending, unresolved or reconciled")
     status = serializers.CharField(help_text="What screens and filters use.")
     version = serializers.IntegerField()
-    parent = serializers.UUIDField(allow_null=True)
-    root = serializers.UUIDField(allow_null=True)
+    parent = serializers.UUIDField(allow_null=True)  # type: ignore[assignment]
+    root = serializers.UUIDField(allow_null=True)  # type: ignore[assignment]
     labels = JsonObject()
     created_at = serializers.DateTimeField()
     started_at = when()
@@ -326,7 +326,7 @@ class EventLine(serializers.Serializer[Any]):
     subject = serializers.CharField(allow_null=True)
     actor = Who()
     channel = serializers.CharField(allow_null=True)
-    data = JsonObject()
+    data = JsonObject()  # type: ignore[assignment]
     at = serializers.DateTimeField()
 
 
