@@ -110,7 +110,7 @@ def _keep(run: Run, step: Step, recorded: str, outcome: str, result: Any, error:
     else:
         late = {"outcome": outcome, "result": result, "error": error}
         values = {"late_result": late, "cost": cost or step.cost}
-        if step.state in ("running", "waiting") and run.state != states.RUNNING:
+        if step.state in ("running", "waiting") and _is_over(run):
             ended = "discarded" if recorded == "discarded" else outcome
             values |= {"state": ended, "finished_at": transition.clock()}
         elif step.state == "stopped" and recorded == "discarded":
@@ -118,6 +118,11 @@ def _keep(run: Run, step: Step, recorded: str, outcome: str, result: Any, error:
     for name, value in values.items():
         setattr(step, name, value)
     step.save(update_fields=list(values))
+
+
+def _is_over(run: Run) -> bool:
+    """No worker will do its steps again. (A run that only waits between two leases will: a late result must not finish its step.)"""
+    return run.is_closed or run.cancel_position is not None or run.state in states.STOPPING
 
 
 def _add_cost(run: Run, cost: dict[str, Any] | None) -> None:

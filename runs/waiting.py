@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from django.db import transaction
@@ -89,20 +91,27 @@ def reconsider(run: Run, actor: Actor) -> bool:
 
 
 def wake_due(limit: int = 200) -> int:
-    """Wake every waiting run whose condition is met; returns how many. Correctness rests on this, not on any event."""
-    candidates = (
-        Run.objects.filter(waits_for__isnull=False, closed_at__isnull=True)
-        .filter(
-            Q(waits_for__kind="time", wake_at__lte=transition.clock())
-            | Q(waits_for__kind="evidence", in_flight=0, in_doubt=0)
-            | Q(waits_for__kind__in=["operation", "child", "approval"])
-        )
-        .order_by("changed_at")
-        .values_list("pk", flat=True)[:limit]
-    )
+    """Wake waiting runs whose condition is met, `limit` at most; returns how many. Correctness rests on this, not on any event."""
     woken = 0
-    for run_id in list(candidates):
+    for run_id in islice(_ready(), limit):
         with transaction.atomic(durable=True):
             for run in transition.take(1, pk=run_id):
                 woken += reconsider(run, actors.system("sweep"))
     return woken
+
+
+def _ready() -> Iterator[uuid.UUID]:
+    """The runs whose condition looks met. Every waiting run is looked at, so that those that wait long keep nobody asleep."""
+    waiting = Run.objects.filter(waits_for__isnull=False, closed_at__isnull=True).order_by("changed_at")
+    sure = Q(waits_for__kind="time", wake_at__lte=transition.clock())
+    yield from list(waiting.filter(sure).values_list("pk", flat=True))
+    own = waiting.filter(waits_for__kind="evidence", in_flight=0, in_doubt=0)
+    others = waiting.filter(waits_for__kind__in=["operation", "child", "approval"])
+    known: dict[str, bool] = {}
+    for run in [*own, *others]:
+        assert run.waits_for is not None
+        name = f"{run.pk}" if run.waits_for["kind"] == "evidence" else str(sorted(run.waits_for.items()))
+        if name not in known:  # many runs may wait for one operation
+            known[name] = met(run, run.waits_for)
+        if known[name]:
+            yield run.pk
