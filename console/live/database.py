@@ -5,10 +5,12 @@ Its threads are few and its own, so that a crowd of pages cannot take the connec
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from channels.db import database_sync_to_async
@@ -16,6 +18,7 @@ from django.http import QueryDict
 
 from console.live import who as people
 from console.live.source import Parts, Slice
+from console.live.together import Together
 from console.live.who import Who
 from console.live.wire import Fragment, Watch, fragment, timeline_item
 from console.pages import fragments
@@ -41,16 +44,24 @@ def in_a_live_thread(read: Callable[P, T]) -> Callable[P, Awaitable[T]]:
 
 
 class Database:
-    """Implements `console.live.source.Source`."""
+    """Implements `console.live.source.Source`. When a crowd comes back at once, its questions are asked together."""
+
+    def __init__(self) -> None:
+        self._who = Together(in_a_live_thread(people.look))
+        self._versions = {kind: Together(in_a_live_thread(partial(_versions, model))) for kind, model in _MODELS.items()}
+        self._pages = asyncio.Semaphore(THREADS - 1)
 
     async def who(self, sessions: Collection[str]) -> dict[str, Who]:
-        return await in_a_live_thread(people.look)(sessions)
+        return await self._who.get(sessions)
 
     async def versions(self, kind: str, ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
-        return await in_a_live_thread(_versions)(kind, ids)
+        return await self._versions[kind].get(ids) if kind in self._versions else {}
 
     async def render(self, kind: str, ids: list[uuid.UUID]) -> Mapping[uuid.UUID, Any]:
-        return await in_a_live_thread(_RENDER[kind])(ids)
+        if kind in _ROWS:
+            return await in_a_live_thread(_ROWS[kind])(ids)
+        async with self._pages:  # whole pages take long: a row must not wait for many of them
+            return await in_a_live_thread(_PAGES[kind])(ids)
 
     async def timeline(self, run: uuid.UUID, after: int) -> Slice:
         return await in_a_live_thread(_timeline)(run, after)
@@ -65,12 +76,11 @@ class Database:
         return await in_a_live_thread(_counts)()
 
 
-_MODELS = {"runs": Run, "cases": Case}
+_MODELS: Mapping[str, type[Run] | type[Case]] = {"runs": Run, "cases": Case}
 
 
-def _versions(kind: str, ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
-    model = _MODELS.get(kind)
-    return dict(model.objects.filter(pk__in=list(ids)).values_list("pk", "version")) if model else {}
+def _versions(model: type[Run] | type[Case], ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
+    return dict(model.objects.filter(pk__in=list(ids)).values_list("pk", "version"))
 
 
 def _run_rows(ids: list[uuid.UUID]) -> dict[uuid.UUID, Fragment]:
@@ -87,29 +97,32 @@ def _case_heads(ids: list[uuid.UUID]) -> dict[uuid.UUID, Fragment]:
     return {case.pk: fragment("case-head", case.version, fragments.case_head_html(case)) for case in found}
 
 
+def _run_heads(ids: list[uuid.UUID]) -> dict[uuid.UUID, Parts]:
+    return {pk: Parts(run.version, (_head(run),)) for pk, run in pages.by_id(ids).items()}
+
+
 def _run_parts(ids: list[uuid.UUID]) -> dict[uuid.UUID, Parts]:
     return {pk: _parts(run) for pk, run in pages.by_id(ids).items()}
+
+
+def _head(run: Run) -> Fragment:
+    return fragment("run-head", run.version, fragments.head_html(run))
 
 
 def _parts(run: Run) -> Parts:
     """The version is the one that was read first: what is rendered may be newer, never older."""
     htmls = {
-        "run-head": fragments.head_html(run),
         "run-receipt": fragments.receipt_html(run),
-        "run-account": fragments.account_html(run),
-        "run-effects": fragments.effects_html(run),
+        **fragments.outside_html(run),
         "run-children": fragments.children_html(run),
     }
     children = frozenset(Run.objects.filter(parent=run).values_list("pk", flat=True)[:200])
-    return Parts(run.version, tuple(fragment(name, run.version, html) for name, html in htmls.items()), children)
+    return Parts(run.version, (_head(run), *(fragment(name, run.version, html) for name, html in htmls.items())), children)
 
 
-_RENDER: Mapping[str, Callable[[list[uuid.UUID]], Mapping[uuid.UUID, Any]]] = {
-    "runs": _run_rows,
-    "run": _run_parts,
-    "cases": _case_rows,
-    "case": _case_heads,
-}
+Render = Callable[[list[uuid.UUID]], Mapping[uuid.UUID, Any]]
+_ROWS: Mapping[str, Render] = {"runs": _run_rows, "cases": _case_rows}
+_PAGES: Mapping[str, Render] = {"head": _run_heads, "run": _run_parts, "case": _case_heads}
 
 
 def _timeline(pk: uuid.UUID, after: int) -> Slice:

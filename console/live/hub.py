@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from console.live import wire
 from console.live.audience import Audience
-from console.live.changes import ALL_CASES, RUN, Changes
+from console.live.changes import ALL_CASES, RUN, Changes, What
 from console.live.comparing import differences
 from console.live.database import Database
 from console.live.page import Viewer
@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 PACE_S = 0.02  # between two rounds, so that a storm of events becomes few frames
 RETRY_S = 0.5
+_ONLY_HEAD = "step."  # the beginning of the kinds of events that change nothing on a run's page but its head and its timeline
 _GIVES_NOTHING_AWAY = frozenset({"people.signed_in"})
 
 
@@ -40,7 +41,10 @@ class Hub:
         self.audience = Audience()
         self.pulse = Pulse(tail, source, self.audience)
         self._tail = tail
-        self._changes = Changes()
+        self._rows = Changes()
+        self._pages = Changes()
+        self._whole: set[uuid.UUID] = set()
+        self._told: dict[uuid.UUID, int] = {}
         self._parents: dict[uuid.UUID, uuid.UUID] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -51,7 +55,8 @@ class Hub:
         self.audience.viewers.add(viewer)
         if not self._tasks:
             listening = asyncio.Event()
-            works = (self._listen(listening), self._send_for_ever(), *self.pulse.works())
+            senders = (self._send_for_ever(self._rows, self._send_list), self._send_for_ever(self._pages, self._send_pages))
+            works = (self._listen(listening), *senders, *self.pulse.works())
             self._tasks = [asyncio.create_task(work) for work in works]
             await listening.wait()
 
@@ -62,8 +67,10 @@ class Hub:
             for task in self._tasks:
                 task.cancel()
             self._tasks = []
-            self._changes.clear()
+            self._rows.clear()
+            self._pages.clear()
             self._parents.clear()
+            self._told.clear()
 
     async def show(self, viewer: Viewer, watch: Watch) -> AsyncIterator[str]:
         """Replace what the viewer shows: joins, then gives the frames that bring the page up to date, ending with `synced`."""
@@ -81,7 +88,7 @@ class Hub:
         unminded = {child for child in parts.children if child not in self._parents} if parts else set()
         if unminded:
             self._parents |= dict.fromkeys(unminded, run)
-            self._changes.touch((RUN, run), ALWAYS)  # for what they did before they were minded
+            self._touch_page(run, ALWAYS)  # for what they did before they were minded
 
     # Listening --------------------------------------------------------------------------------------------------------
 
@@ -100,19 +107,27 @@ class Hub:
             if event.kind.startswith("people.") and event.kind not in _GIVES_NOTHING_AWAY:
                 self.pulse.recheck()
         else:
-            self._note_run(event.run_id, event.seq or 0)
+            self._note_run(event.run_id, event.seq or 0, event.kind)
         if self.audience.cases and (event.run_id is not None or event.kind.startswith("case.")):
-            self._changes.touch(ALL_CASES, 0)
+            self._pages.touch(ALL_CASES, 0)
 
-    def _note_run(self, run: uuid.UUID, seq: int) -> None:
-        if self.audience.has_row(run) or self.audience.has_run(run):
-            self._changes.touch((RUN, run), seq)
+    def _note_run(self, run: uuid.UUID, seq: int, kind: str) -> None:
+        if self.audience.has_row(run):
+            self._rows.touch((RUN, run), seq)
+        if self.audience.has_run(run):
+            self._touch_page(run, seq, whole=not kind.startswith(_ONLY_HEAD))
         parent = self._parents.get(run)
         if parent is not None:
             if self.audience.has_run(parent):
-                self._changes.touch((RUN, parent), ALWAYS)
+                self._touch_page(parent, ALWAYS)
             else:
                 del self._parents[run]
+
+    def _touch_page(self, run: uuid.UUID, version: int, whole: bool = True) -> None:
+        if whole:
+            self._whole.add(run)
+        self._told[run] = max(version if version != ALWAYS else 0, self._told.get(run, 0))
+        self._pages.touch((RUN, run), version)
 
     def _missed(self) -> None:
         self.pulse.note(created=True)
@@ -123,24 +138,23 @@ class Hub:
 
     # Sending what has changed -----------------------------------------------------------------------------------------
 
-    async def _send_for_ever(self) -> None:
+    async def _send_for_ever(self, changes: Changes, send: Callable[[Mapping[What, int]], Awaitable[None]]) -> None:
         while True:
-            due = await self._changes.take()
+            due = await changes.take()
             try:
-                await self._send(due)
+                await send(due)
             except Exception:
                 log.exception("changes could not be shown; they are tried again")
+                self._whole.update(run for _, run in due if run is not None)
                 for what, version in due.items():
-                    self._changes.touch(what, version, RETRY_S)
+                    changes.touch(what, version, RETRY_S)
             await asyncio.sleep(PACE_S)
 
-    async def _send(self, due: Mapping[Any, int]) -> None:
-        runs = {run: version for (kind, run), version in due.items() if kind == RUN}
-        # What the children of a run did does not change its row.
-        rows = {run: 0 if version == ALWAYS else version for run, version in runs.items() if self.audience.has_row(run)}
-        works = [self._send_run(run, version) for run, version in runs.items() if self.audience.has_run(run)]
-        if rows:
-            works.append(self._send_rows("runs", rows))
+    async def _send_list(self, due: Mapping[What, int]) -> None:
+        await self._send_rows("runs", {run: version for (_, run), version in due.items() if run is not None})
+
+    async def _send_pages(self, due: Mapping[What, int]) -> None:
+        works = [self._send_run(run, version) for (_, run), version in due.items() if run is not None]
         if ALL_CASES in due:
             works.append(self._send_cases())
         await asyncio.gather(*works)
@@ -165,8 +179,10 @@ class Hub:
         return {key: await self.source.matching(actor, watch, ids) for key, (actor, watch) in asked.items()}
 
     async def _send_run(self, run: uuid.UUID, version: int) -> None:
-        parts: Parts | None = (await self.shelf.get("run", {run: version})).get(run)
-        if parts is None:
+        parts = await self._parts(run, version)
+        if parts is None or not self.audience.has_run(run):
+            self._told.pop(run, None)
+            self._whole.discard(run)
             return
         self._parents |= dict.fromkeys(parts.children, run)
         slices: dict[int, Slice] = {}
@@ -174,12 +190,20 @@ class Hub:
             after = page.queued_seq
             if after not in slices:
                 slices[after] = await self.source.timeline(run, after)
-            if parts.version > page.version or parts.children:
-                page.offer(parts.fragments)
+            page.offer(parts.fragments)
             page.offer_timeline(slices[after].items, slices[after].through)
             viewer.woken.set()
         if any(part.more for part in slices.values()):
-            self._changes.touch((RUN, run), 0)
+            self._touch_page(run, 0, whole=False)
+
+    async def _parts(self, run: uuid.UUID, version: int) -> Parts | None:
+        """What has to be shown anew: the head is enough when nothing else has happened than what moves only the head."""
+        if run not in self._whole:
+            head: Parts | None = (await self.shelf.get("head", {run: version})).get(run)
+            if head is None or (head.version <= self._told.get(run, 0) and run not in self._whole):
+                return head
+        self._whole.discard(run)
+        return (await self.shelf.get("run", {run: version})).get(run)
 
     async def _send_cases(self) -> None:
         pages = [(viewer, viewer.page) for viewer in self.audience.cases if viewer.page is not None]

@@ -87,7 +87,7 @@ class Socket(AsyncWebsocketConsumer):
     async def _send_due(self, viewer: Viewer) -> None:
         if viewer.code is None and self._asked is not None:
             watch, self._asked = self._asked, None
-            if await self._look_again(viewer, watch):
+            if await self._may_see(viewer, watch):
                 async for text in self.hub.show(viewer, watch):
                     if viewer.code is not None:
                         return
@@ -97,7 +97,7 @@ class Socket(AsyncWebsocketConsumer):
                 return
             await self.send(text_data=text)
 
-    async def _look_again(self, viewer: Viewer, watch: Watch) -> bool:
+    async def _may_see(self, viewer: Viewer, watch: Watch) -> bool:
         """Each `watch` is answered with the rights of its moment."""
         who: Any = (await self.hub.source.who([viewer.who.session])).get(viewer.who.session)
         if who is None or who.actor.id != viewer.who.actor.id:

@@ -47,6 +47,15 @@ def effects_html(run: Run, oob: bool = False) -> str:
     return render_to_string(f"{RUN}#effects", {"run": run, "effects": contexts.effects(run), "oob": oob})
 
 
+def outside_html(run: Run) -> dict[str, str]:
+    """Both of them by their ids, for one reading of the effects."""
+    shown = contexts.effects(run)
+    return {
+        "run-account": render_to_string(f"{RUN}#account", {"run": run, "account": effects.account(run, shown)}),
+        "run-effects": render_to_string(f"{RUN}#effects", {"run": run, "effects": shown}),
+    }
+
+
 def children_html(run: Run, oob: bool = False) -> str:
     """`<section id="run-children">`, hidden and empty while there are none."""
     return render_to_string(f"{RUN}#children", {"run": run, "children": pages.children(run), "oob": oob})

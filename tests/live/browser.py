@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 import uuid
@@ -45,7 +46,8 @@ class Page:
     async def connect(self, watch: bool = True) -> None:
         self.socket = await connect(self._socket_url, additional_headers=self._headers, max_size=None, compression=None)
         if watch:
-            await self.watch()
+            with contextlib.suppress(ConnectionClosed):  # refused before it could say anything: `closed` tells
+                await self.watch()
 
     async def watch(self) -> None:
         """Say what is shown."""
