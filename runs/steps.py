@@ -126,14 +126,19 @@ def _is_over(run: Run) -> bool:
 
 
 def _add_cost(run: Run, cost: dict[str, Any] | None) -> None:
-    """Sum what a model call cost on the run, apart for what was reported after the cancel."""
+    """Sum what a model call cost on the run, apart for what was reported after the cancel. What is no number (a currency) is kept."""
     if not cost:
         return
     name = "cost_before_cancel" if run.cancel_position is None else "cost_after_cancel"
     sums = dict(getattr(run, name))
     for key, value in cost.items():
-        sums[key] = sums.get(key, 0) + value
+        before = sums.get(key, 0)
+        sums[key] = before + value if _is_number(value) and _is_number(before) else value
     setattr(run, name, sums)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def progress(run_id: uuid.UUID, token: str, beats: list[dict[str, Any]]) -> None:

@@ -84,6 +84,16 @@ def test_steps_progress_and_finish(api: Api):
     assert (ended.data["status"], api.get(path).data["result"]) == ("completed", 7)
 
 
+def test_what_model_calls_cost_is_summed_whatever_a_plan_says_of_it(api: Api):
+    run, lease = claimed(api)
+    for key in ("plan", "check"):
+        api.post(f"/runs/{run['id']}/steps", {"lease": lease, "key": key, "kind": "model_call"})
+        body = {"lease": lease, "outcome": "done", "cost": {"currency": "EUR", "micros": 1200, "cached": True}}
+        assert api.post(f"/runs/{run['id']}/steps/{key}/finish", body).data["recorded"] == "done"
+    cost = api.get(f"/runs/{run['id']}/account").data["cost"]["before_cancel"]
+    assert cost == {"currency": "EUR", "micros": 2400, "cached": True}
+
+
 def test_a_claim_hands_over_finished_steps_and_effects(api: Api):
     run, lease = claimed(api)
     go = sent(api, run, lease)
