@@ -18,7 +18,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from runs.actors import Actor
-from runs.errors import NotFound
+from runs.errors import NotFound, Problem
 from runs.fields import Shape
 from runs.ids import parse_ref, parse_uuid
 from runs.models import Run
@@ -124,7 +124,7 @@ def described(verb: str, made: Call) -> Any:
         key: OpenApiResponse(shape, description=HTTPStatus(key[0] if isinstance(key, tuple) else key).phrase)
         for key, shape in made.answers.items()
     }
-    for status in REFUSED:
+    for status in sorted({*REFUSED, *(_status_of(code) for code in made.refuses)}):
         answers[(status, "application/problem+json")] = OpenApiResponse(ProblemShape, description=HTTPStatus(status).phrase)
     return extend_schema(
         operation_id=made.name,
@@ -136,6 +136,17 @@ def described(verb: str, made: Call) -> Any:
         responses=answers,
         examples=[OpenApiExample("Example", made.example, request_only=True)] if made.example else [],
     )
+
+
+def _status_of(code: str) -> int:
+    """The HTTP status of a refusal's code."""
+    kinds = [Problem]
+    while kinds:
+        kind = kinds.pop()
+        if kind.code == code:
+            return kind.status
+        kinds += kind.__subclasses__()
+    raise LookupError(f"no problem has the code {code}")
 
 
 class ProblemShape(serializers.Serializer[Any]):
