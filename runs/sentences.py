@@ -150,6 +150,8 @@ def _settled(facts: HeaderFacts, tail: str, all_well: str, otherwise: str) -> Pa
         if facts.actions == 0:
             accounted = " It had sent nothing."
         late = " Some were unknown for a while; they are settled now." if tail == states.RECONCILED else ""
+        if late and facts.actions == 1:
+            late = " It was unknown for a while and is settled now."
         return say(f"{all_well}{accounted}{late}")
     person = " A person must find out." if tail == states.UNRESOLVED else ""
     if not facts.unsettled and facts.children_unsettled + facts.children_open:
@@ -182,7 +184,7 @@ def _presumed(facts: HeaderFacts) -> Parts:
 
 
 def _why(facts: HeaderFacts) -> str:
-    return f' Error: "{facts.error}".' if facts.error else ""
+    return f' Error: "{facts.error.rstrip(".")}".' if facts.error else ""
 
 
 _BY_STATE: dict[str, Callable[[HeaderFacts, str], Parts]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -24,6 +25,8 @@ from runs.wording import Lead, Part, Ref
 register = template.Library()
 
 AGENT_TEXT_MAX = 20_000  # characters shown of a text that came from outside
+_OURS = re.compile(r"[REQ]-[0-9A-HJKMNP-TV-Z]{10}\Z")
+_PLACES = {"R-": "/runs/", "E-": "/effects/", "Q-": "/cases/"}  # each redirects to the address in its full form
 NOTHING = "\u2014"
 
 
@@ -138,6 +141,9 @@ def _part(part: Part) -> SafeString:
     if isinstance(part, Lead):
         return format_html("<strong>{}</strong>", visible(part))
     if isinstance(part, Ref):
+        place = _PLACES.get(part[:2], "") if _OURS.match(part) else ""
+        if place:
+            return format_html('<a class="ref" href="{}{}">{}</a>', place, str(part), str(part))
         return format_html('<code class="ref" hx-ignore>{}</code>', visible(part))
     return visible(part)
 
