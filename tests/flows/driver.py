@@ -16,6 +16,7 @@ import httpx
 import psutil
 
 from examples.purchase_orders.agent import AGENT, PLAN
+from tests.proxy import Proxy
 from tests.sdk.faultpoints import Listener, Reached
 from tests.world import World
 
@@ -86,6 +87,10 @@ class Flow:
         told = {"COUNTERMAND_SPOOL": str(spool), "PURCHASE_ORDERS_OUTBOX": str(self.outbox), **listener.env, **environment}
         options = ("--lease-s", f"{lease_s:g}", "--concurrency", str(concurrency))
         return Host(self, listener, spool, self.world.start_agent_worker(*options, **told))
+
+    def proxy(self, url: str) -> Proxy:
+        """A proxy before the control plane (`world.url`) or the supplier, for as long as the test."""
+        return self._stack.enter_context(Proxy(url))
 
     @property
     def outbox(self) -> Path:
@@ -163,15 +168,16 @@ class Flow:
             raise AssertionError(f"{late}\n{self.story(run)}") from None
 
     def story(self, run: str) -> str:
-        """All that is on record, for the message of a failure."""
-        lines = [f"{e['seq']} {e['kind']} {e['subject'] or ''} {json.dumps(e['data'])}" for e in self.events(run)]
-        for effect in self.effects(run):
-            lines.append(f"effect {effect['state']}: {effect['sentence']}")
-            lines += [f"  {one['source']} {one['verdict']} {one['used_as']} {one['at']}" for one in effect["evidence"]]
+        """All that is on record in the order of its time, for the message of a failure."""
+        lines = [(e["at"], f"{e['seq']} {e['kind']} {e['subject'] or ''} {json.dumps(e['data'])}") for e in self.events(run)]
+        effects = self.effects(run)
+        for effect in effects:
+            lines += [(one["at"], f"  {one['source']} says {one['verdict']}: {one['used_as']}") for one in effect["evidence"]]
+        lines += [(e["at"], f"supplier {e['kind']} {e['reference']} {e['detail']}") for e in self.world.supplier_log()]
+        told = [f"{at[11:23]} {line}" for at, line in sorted(lines)]
         shown = self.run(run)
-        lines.append(f"run {shown['status']} waits for {shown['waits_for']} lease {shown['lease']}")
-        lines += [f"supplier {e['at']} {e['kind']} {e['reference']} {e['detail']}" for e in self.world.supplier_log()]
-        return "\n".join(lines)
+        told += [f"effect {effect['state']}: {effect['sentence']}" for effect in effects]
+        return "\n".join([*told, f"run {shown['status']}, waits for {shown['waits_for']}, lease {shown['lease']}"])
 
     # Stopping -------------------------------------------------------------------------------------------------------
 
