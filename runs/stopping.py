@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from runs import closing, decisions, deliveries, preview, states, transition
+from runs import closing, decisions, deliveries, nudge, preview, states, transition
 from runs.actors import Actor
 from runs.book import Line, book
 from runs.inserting import insert_all
@@ -42,6 +42,7 @@ def stop(actor: Actor, levels: list[list[Run]], mode: str, reason: str, seen: in
     for level in reversed(levels):
         for run in level:
             _after(actor, run, mode)
+    nudge.stopped(run.pk for run in moved)
     return requests
 
 

@@ -17,6 +17,9 @@ from typing import Any
 
 import psycopg
 from django.db import connections
+from psycopg import sql
+
+from runs import nudge
 
 log = logging.getLogger(__name__)
 
@@ -182,6 +185,8 @@ class Tail:
             try:
                 connection = await psycopg.AsyncConnection.connect(autocommit=True, **_parameters())
                 try:
+                    connection.add_notify_handler(self._nudged)
+                    await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(nudge.CHANNEL)))
                     async for _ in self._follow(connection):
                         failures = 0
                 finally:
@@ -237,6 +242,13 @@ class Tail:
             self._caught_up_s = began_s if self._caught_up_s is None else self._caught_up_s
         elif xmin >= self._mark[0]:
             self._caught_up_s, self._mark = self._mark[1], (xmax, began_s)
+
+    def _nudged(self, notification: psycopg.Notify) -> None:
+        """Waiters look at once; their event follows in its order, and is what subscribers are told."""
+        for run_id in nudge.read(notification.payload):
+            hint = Seen(id=0, tx=0, run_id=run_id, seq=None, kind="run.nudged", subject="")
+            for watch in self._watches:
+                watch.tell(hint)
 
     def _tell(self, event: Seen) -> None:
         for watch in self._watches:

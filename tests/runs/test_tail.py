@@ -6,15 +6,17 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 
 import psycopg
 import pytest
 from channels.db import database_sync_to_async
 
-from runs import timeline
+from runs import cancellation, timeline
 from runs.actors import system
 from runs.tail import GAP, Seen, Tail
 from tests import platform
+from tests.makers import SUPPORT, new_run
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -31,7 +33,10 @@ async def following() -> AsyncIterator[Tail]:
         await tail.stop()
 
 
-@database_sync_to_async
+in_a_thread = partial(database_sync_to_async, thread_sensitive=False)
+
+
+@in_a_thread
 def say(subject: str) -> None:
     timeline.append_system("test.said", system("test"), subject)
 
@@ -102,6 +107,16 @@ async def test_a_watch_wakes_only_for_what_it_wants():
             found = await watch.wait(5)
             assert found is not None and found.subject == "mine"
             assert time.monotonic() - began < 0.5
+
+
+async def test_a_cancel_wakes_its_waiters_even_while_the_tail_is_held_back():
+    run, _ = await in_a_thread(new_run)()
+    async with following() as tail, await psycopg.AsyncConnection.connect(platform.APP_URL) as held_open:
+        await held_open.execute("SELECT pg_current_xact_id()")
+        with tail.watch(lambda event: event.run_id == run.pk) as watch:
+            await in_a_thread(cancellation.request_cancel)(SUPPORT, run.pk)
+            seen = await watch.wait(2)
+        assert seen is not None and seen.kind == "run.nudged"
 
 
 async def test_without_a_tail_a_waiter_is_told_to_look_for_itself():
