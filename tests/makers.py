@@ -26,7 +26,7 @@ from runs.actors import Actor
 from runs.errors import Problem
 from runs.lifecycle import NewRun
 from runs.models import Event, Run
-from tests import platform
+from tests import checker, platform
 
 WORKER = Actor("machine", "tok1", "worker token", "api", actors.MACHINE_SCOPES, frozenset({"*"}))
 SUPPORT = Actor(
@@ -173,7 +173,7 @@ def kinds(run: Run) -> list[str]:
 
 
 def assert_counters(*runs: Run) -> None:
-    """The counters on the run rows, and the accounts issued, say what the effects and cases say. Recomputed here from nothing else."""
+    """The counters on the run rows, and the accounts issued, say what the effects and cases say; and the history breaks no invariant."""
     for run in map(fresh, runs or tuple(Run.objects.all())):
         effects = list(Effect.objects.filter(run=run))
         ours = [e for e in effects if e.role in (es.WORK, es.CLEANUP)]
@@ -198,6 +198,8 @@ def assert_counters(*runs: Run) -> None:
             _assert_account(run, work)
             assert not any(e.state in ("declared", "sending") for e in effects), "closed with something that may still be sent"
             assert (run.settled_at is not None) == (run.settlement in ("clear", "reconciled"))
+    ids = [run.pk for run in runs] or None
+    assert checker.violations(checker.export(ids), set(checker.CHECKS) - checker.OF_THE_PROVIDER | {"I5"}) == []
 
 
 _BUCKETS = {
