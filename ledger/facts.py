@@ -145,21 +145,21 @@ def _seen_at(evidence: Evidence) -> str:
 
 
 def _conflict(effect: Effect, records: Records) -> tuple[tuple[str, str], ...]:
-    """Who says what, the last word of each source; our own record stands against a single one."""
+    """Who says what: the last word of each source, or all the words of a single one that contradicts itself.
+
+    Our own record stands against a single word.
+    """
     name = provider_name(effect.provider)
     who = {"sender": "the sender", "look": f"a look at {name}", "webhook": f"a webhook of {name}", "supervisor": "the supervisor"}
-    said: dict[str, str] = {}
-    for one in records.evidence:
-        if one.verdict in _SAYS:
-            said[who.get(one.source, one.actor_name)] = _said(effect, one)
-    if len(said) < 2:
-        ours = (
-            "it was never sent"
-            if not records.attempts
-            else " ".join(filter(None, [_amount(effect.amount, effect.currency), "was asked for"]))
-        )
-        return (("our record", ours), *said.items())
-    return tuple(said.items())
+    told = [(who.get(one.source, one.actor_name), _said(effect, one)) for one in records.evidence if one.verdict in _SAYS]
+    last = dict(told)
+    if len(last) > 1:
+        return tuple(last.items())
+    words = list(dict.fromkeys(told))
+    if len(words) > 1:
+        return (words[0], *((f"{source}, later,", said) for source, said in words[1:]))
+    asked_for = " ".join(filter(None, [_amount(effect.amount, effect.currency), "was asked for"]))
+    return (("our record", asked_for if records.attempts else "it was never sent"), *words)
 
 
 def _said(effect: Effect, evidence: Evidence) -> str:

@@ -271,7 +271,7 @@ def _ambiguous(facts: EffectFacts) -> Parts:
 def _conflicted(facts: EffectFacts) -> Parts:
     says = ", ".join(f"{source} says {what}" for source, what in facts.conflict)
     says = says or f"Two sources say different things about this {facts.action_words}"
-    return say(f"{says}. A person must decide. Nothing is repeated meanwhile.")
+    return say(f"{says[0].upper()}{says[1:]}. A person must decide. Nothing is repeated meanwhile.")
 
 
 def _duplicated(facts: EffectFacts) -> Parts:

@@ -13,7 +13,7 @@ from runs import transition
 from runs.actors import Actor
 from runs.allowed import allowed_on_approval
 from runs.errors import NotFound
-from runs.models import Approval
+from runs.models import Approval, Run
 
 Context = dict[str, Any]
 Namer = Callable[[dict[str, Any]], Context]
@@ -43,6 +43,11 @@ def find(tab: str) -> QuerySet[Approval]:
 def open_count() -> int:
     """How many wait for a decision (counted to 100)."""
     return Approval.objects.filter(state="requested").order_by()[:100].count()
+
+
+def of_run(run: Run) -> list[Approval]:
+    """Every approval that a run asked for, in order."""
+    return list(Approval.objects.filter(run=run).order_by("requested_at", "id"))
 
 
 def read(text: str) -> Approval:

@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from console.pages.guard import page
 from console.pages.runs import actor_of
 from ledger import pages as effect_pages
-from runs import actors, approvals, asking
+from runs import actors, approvals, asking, transition
 from runs.errors import Problem
 from runs.models import Approval
 
@@ -28,7 +28,8 @@ def approval_list(request: HttpRequest) -> HttpResponse:
     tab = "decided" if request.GET.get("tab") == "decided" else "to_decide"
     found = [asking.shown(one, effect_pages.action_shown, actor) for one in asking.find(tab)[: asking.SHOWN_MAX]]
     tabs = [{"label": label, "url": f"/approvals/?tab={key}", "current": key == tab} for key, label in asking.TABS]
-    return render(request, LIST, {"approvals": found, "tabs": tabs, "tab": tab, "may_decide": actor.may(actors.APPROVAL_DECIDE)})
+    context = {"approvals": found, "tabs": tabs, "tab": tab, "may_decide": actor.may(actors.APPROVAL_DECIDE), "as_of": transition.clock()}
+    return render(request, LIST, context)
 
 
 @page("GET", "POST")

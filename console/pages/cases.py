@@ -79,8 +79,11 @@ def _url(case: Case) -> str:
 
 @page("POST")
 def claim(request: HttpRequest, ref: str) -> HttpResponse:
-    """Claim it, or go on holding it for 30 minutes more."""
+    """Claim it, or go on holding it for 30 minutes more (the page asks for that while somebody types)."""
     case = case_of(request, ref)
+    if request.headers.get("HX-Request"):
+        cases.claim(actor_of(request), case.pk)
+        return render(request, f"{DETAIL}#head", case_pages.page(case_pages.read(case.ref), actor_of(request)) | {"oob": True})
     return _act(request, case, lambda: cases.claim(actor_of(request), case.pk), "")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ledger import pages as effect_pages
 from reconciliation import pages as case_pages
 from reconciliation import states as case_states
-from runs import pages
+from runs import asking, pages, states
 from runs.actors import Actor
 from runs.models import Run
 from runs.wording import Ref, say
@@ -21,6 +21,9 @@ def head(run: Run, actor: Actor | None = None) -> Context:
     context = pages.head(run, effect_pages.standing(run), actor)
     about_run = [case for case in case_pages.of_run(run) if case.effect_id is None] if run.needs_person else []
     context["cases"] = [{"ref": case.ref, "url": f"/cases/{case.ref}/", "says": say("Needs a person: ", case.why)} for case in about_run]
+    if run.state == states.AWAITING_APPROVAL:
+        asked = [one for one in asking.of_run(run) if one.state == "requested"]
+        context["cases"] += [{"ref": "Approvals", "url": "/approvals/", "says": say("It asks: ", one.question)} for one in asked]
     if any(case.kind == case_states.DOES_NOT_STOP for case in about_run):
         context["notes"] = [*context["notes"], say("Terminating is possible: see ", Ref(about_run[0].ref), ".")]
     return context
