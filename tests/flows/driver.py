@@ -16,6 +16,7 @@ import httpx
 import psutil
 
 from examples.purchase_orders.agent import AGENT, PLAN
+from runs.models import Event
 from tests.proxy import Proxy
 from tests.sdk.faultpoints import Listener, Reached
 from tests.world import World
@@ -133,6 +134,11 @@ class Flow:
     def cases(self, run: str) -> list[Json]:
         """The open cases of a run."""
         return list(self.get("/cases", run=run)["results"])
+
+    def alerts(self) -> list[str]:
+        """The alerts about providers so far."""
+        alerts = Event.objects.filter(run__isnull=True, kind__startswith="provider.").order_by("at")
+        return list(alerts.values_list("kind", flat=True))
 
     def account(self, run: str) -> Json:
         return self.get(f"/runs/{run}/account")
