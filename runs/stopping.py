@@ -115,5 +115,4 @@ def _after(actor: Actor, run: Run, mode: str) -> None:
         return
     if mode == TERMINATE:
         closing.close(run, states.TERMINATED, actor, lease_ended="terminated")
-    else:
-        closing.advance(run, actor)
+    closing.advance(run, actor)
