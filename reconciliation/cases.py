@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
 
 from ledger import outcomes
 from ledger.models import Effect
@@ -127,14 +127,21 @@ def claim(actor: Actor, case_id: uuid.UUID, take_over: bool = False) -> Case:
         before = Case.objects.filter(pk=case_id).first()
         if before is None:
             raise NotFound("No such case.")
+        anew = before.claimed_by != actor.id
         claimed = Case.objects.filter(allowed, pk=case_id).update(
-            state=states.CLAIMED, claimed_by=actor.id, claimed_name=actor.name, claimed_until=now + CLAIM_FOR
+            state=states.CLAIMED,
+            claimed_by=actor.id,
+            claimed_name=actor.name,
+            claimed_until=now + CLAIM_FOR,
+            version=F("version") + int(anew),
         )
         case = Case.objects.get(pk=case_id)
         if not claimed:
             raise _why_not(case)
-        if before.claimed_by != actor.id:
-            trace(case, "taken_over" if before.claimed_by else "claimed", actor, {"from": before.claimed_name})
+        if anew:
+            how = "taken_over" if before.claimed_by else "claimed"
+            trace(case, how, actor, {"from": before.claimed_name})
+            timeline.append_system(f"case.{how}", actor, case.ref)
         return case
 
 
@@ -150,8 +157,12 @@ def _why_not(case: Case) -> AlreadyDecided | ClaimedByOther:
 
 def release_lapsed() -> int:
     """Claims that have been idle for 30 minutes are free again; returns how many."""
-    lapsed = Case.objects.filter(state=states.CLAIMED, claimed_until__lte=transition.clock())
-    return lapsed.update(state=states.OPEN, claimed_by="", claimed_name="", claimed_until=None)
+    with transaction.atomic(durable=True):
+        lapsed = Case.objects.filter(state=states.CLAIMED, claimed_until__lte=transition.clock())
+        count = lapsed.update(state=states.OPEN, claimed_by="", claimed_name="", claimed_until=None, version=F("version") + 1)
+        if count:
+            timeline.append_system("case.claims_lapsed", actors.system("sweep"), data={"count": count})
+    return count
 
 
 def close(held: Held, actor: Actor, finding: dict[str, Any]) -> None:

@@ -58,7 +58,10 @@ async def _parts(page: Page, source: Source, shelf: Shelf) -> list[Fragment]:
             if parts is not None and (parts.version != watch.version or parts.children):
                 found += parts.fragments
     if watch.case is not None:
-        found += (await shelf.get("case", {watch.case: ALWAYS})).values()
+        # What is known of its effect changes without the case's version.
+        case: Parts | None = (await shelf.get("case", {watch.case: ALWAYS})).get(watch.case)
+        page.case_shown = case.fragments if case else ()
+        found += page.case_shown
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -92,9 +92,14 @@ def _case_rows(ids: list[uuid.UUID]) -> dict[uuid.UUID, Fragment]:
     return {case.pk: fragment(f"row-{case.pk}", case.version, fragments.case_row_html(case)) for case in found}
 
 
-def _case_heads(ids: list[uuid.UUID]) -> dict[uuid.UUID, Fragment]:
+def _case_parts(ids: list[uuid.UUID]) -> dict[uuid.UUID, Parts]:
     found = Case.objects.select_related("run", "effect__run").filter(pk__in=ids)
-    return {case.pk: fragment("case-head", case.version, fragments.case_head_html(case)) for case in found}
+    return {case.pk: Parts(case.version, tuple(_of_case(case))) for case in found}
+
+
+def _of_case(case: Case) -> Iterator[Fragment]:
+    yield fragment("case-head", case.version, fragments.case_head_html(case))
+    yield fragment("case-known", case.version, fragments.case_known_html(case))
 
 
 def _run_heads(ids: list[uuid.UUID]) -> dict[uuid.UUID, Parts]:
@@ -122,7 +127,7 @@ def _parts(run: Run) -> Parts:
 
 Render = Callable[[list[uuid.UUID]], Mapping[uuid.UUID, Any]]
 _ROWS: Mapping[str, Render] = {"runs": _run_rows, "cases": _case_rows}
-_PAGES: Mapping[str, Render] = {"head": _run_heads, "run": _run_parts, "case": _case_heads}
+_PAGES: Mapping[str, Render] = {"head": _run_heads, "run": _run_parts, "case": _case_parts}
 
 
 def _timeline(pk: uuid.UUID, after: int) -> Slice:

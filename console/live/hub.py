@@ -212,10 +212,13 @@ class Hub:
         moved = {case: version for _, page in pages for case in page.rows if (version := now.get(case, 0)) > page.rows[case]}
         if moved:
             await self._send_rows("cases", moved)
-        heads = await self.shelf.get("case", {page.watch.case: ALWAYS for _, page in pages if page.watch.case is not None})
+        asked = {page.watch.case: ALWAYS for _, page in pages if page.watch.case is not None}
+        parts: dict[uuid.UUID | None, Parts] = await self.shelf.get("case", asked)
         for viewer, page in pages:
-            if page.watch.case in heads:
-                page.offer([heads[page.watch.case]])
+            case = parts.get(page.watch.case)
+            if case is not None and case.fragments != page.case_shown:
+                page.case_shown = case.fragments
+                page.offer(case.fragments)
                 viewer.woken.set()
 
 

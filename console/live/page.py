@@ -24,6 +24,7 @@ class Page:
         self.seq = watch.seq
         self.queued_seq = watch.seq
         self.new_count: int | None = None
+        self.case_shown: tuple[Fragment, ...] = ()
         self._new_due = False
         self._outbox: dict[str, Fragment] = {}
         self._overflown = False

@@ -15,7 +15,7 @@ from runs.actors import Actor
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a run's page at one version of the run, and the runs below it, of which they also tell."""
+    """The parts of the page of a run or case at one version of it, and the runs below it, of which they also tell."""
 
     version: int
     fragments: tuple[Fragment, ...]
@@ -42,7 +42,7 @@ class Source(Protocol):
 
     async def render(self, kind: str, ids: list[uuid.UUID]) -> Mapping[uuid.UUID, Any]:
         """`runs` and `cases`: a row each (Fragment); `run`: the Parts of its page; `head`: only its first Part;
-        `case`: the head of its page (Fragment)."""
+        `case`: the Parts of its page."""
 
     async def timeline(self, run: uuid.UUID, after: int) -> Slice:
         """The next items of a run's timeline, a hundred at most."""

@@ -13,6 +13,7 @@ from django.contrib.auth.models import User
 from console.embedded import processes
 from console.embedded.processes import LOCALHOST, Processes, free_port
 from tests import platform
+from tests.fakes import fake  # noqa: F401 - a provider in memory
 from tests.world import PASSWORD, make_people
 
 

@@ -13,6 +13,8 @@ from asgiref.sync import sync_to_async
 from websockets.exceptions import InvalidStatus
 
 from console import people
+from reconciliation import cases
+from reconciliation.models import Case
 from runs import actors
 from tests import makers, platform
 from tests.live.browser import Page, list_of, row, some_id
@@ -129,6 +131,33 @@ async def test_a_parent_page_sees_its_child_change(site: Site):
 
 def lease_of(run: Any) -> str:
     return makers.fresh(run).lease_token or ""
+
+
+async def test_a_case_that_is_opened_claimed_and_settled_is_seen_on_its_pages(site: Site, fake: Any):
+    fake.promise(lookup="none")
+    case = await do(ask_a_person)()
+    case_id, session = str(case.pk), await do(site.sign_in)()
+    listed = Page(site.url, session, list="cases?tab=unclaimed", rows={case_id: case.version})
+    async with listed, Page(site.url, session, list=f"cases?id={case_id}") as shown:
+        await listed.synced()
+        await shown.synced()
+        assert "claimed this" not in shown.html["case-head"]
+        await do(cases.claim)(makers.SUPPORT, case.pk)
+        await listed.until(lambda: "Sam Support" in listed.html.get(f"row-{case_id}", ""))
+        assert listed.matches[case_id] is False, "it is no longer unclaimed"
+        await shown.until(lambda: "Sam Support claimed this" in shown.html["case-head"])
+        await do(makers.settle)(case, "happened")
+        await shown.until(lambda: "Sam Support" in shown.html["case-known"])
+
+
+def ask_a_person() -> Case:
+    """A provider that cannot be asked, and a worker that went silent."""
+    made, token = makers.new_run()
+    makers.send(made, token, provider="fake")
+    makers.let_time_pass(31)
+    makers.sweep()
+    (case,) = makers.open_cases()
+    return case
 
 
 async def test_beats_carry_the_position_and_the_lag(site: Site):
