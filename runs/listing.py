@@ -29,7 +29,9 @@ COUNT_MAX = 10_000
 AGENTS_MAX = 100
 UNRESOLVED = tuple(f"{state}_{states.UNRESOLVED}" for state in sorted(states.CLOSED))
 _NEEDS_PERSON = Q(status__in=UNRESOLVED) | Q(closed_at__isnull=True, needs_person__gt=0)
-_DOUBTFUL = Q(in_doubt__gt=0) | Q(unknowable__gt=0)
+_UNSETTLED = tuple(f"{state}_{tail}" for state in sorted(states.CLOSED) for tail in (states.PENDING, states.UNRESOLVED))
+# The first condition follows from the second, and is the one that has indexes.
+_DOUBTFUL = (Q(status__in=_UNSETTLED) | Q(closed_at__isnull=True)) & (Q(in_doubt__gt=0) | Q(unknowable__gt=0))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from django import template
@@ -39,7 +40,9 @@ def icon(name: str, label: str = "") -> SafeString:
 
 
 @register.simple_tag
+@lru_cache(maxsize=256)
 def chip(words: Chip) -> SafeString:
+    """A chip; the same few are on every row of a list."""
     return format_html(
         '<span class="chip chip-{} c-{}" title="{} Next: {}">{}<span>{}</span></span>',
         words.tone, words.colour, words.help, words.who, icon(words.icon), visible(words.text),
@@ -153,6 +156,8 @@ def visible(text: Any) -> SafeString:
     """Text from outside, on one line or in a sentence: escaped, with control and bidi characters spelled out."""
     if not isinstance(text, str):
         text = "" if text is None else str(text)
+    if text.isprintable():  # has no odd character: nearly every text, and lists are full of them
+        return format_html("{}", text)
     runs: list[str] = [""]
     for character in text:
         if _is_odd(character):
