@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from django.db import connection, transaction
 from django.db.models import Q
 
-from runs import actors, closing, epochs, states, transition
+from runs import actors, closing, epochs, states, sweeps, transition
 from runs.actors import Actor
 from runs.book import book
 from runs.errors import Cancelled, EffectsInFlight, LeaseLost, NotFound, Problem
@@ -126,16 +126,16 @@ def heartbeat(actor: Actor, run_id: uuid.UUID, token: str) -> dict[str, Any]:
             UPDATE runs_run SET heartbeat_at = clock_timestamp(),
                    lease_expires_at = clock_timestamp() + lease_ttl_s * interval '1 second'
             WHERE id = %s AND lease_token = %s AND lease_expires_at > clock_timestamp()
-            RETURNING state, lease_expires_at
+            RETURNING state, lease_expires_at, lease_ttl_s
             """,
             (run_id, token),
         )
         row = cursor.fetchone()
     if row is None:
         raise LeaseLost(f"This lease of {held[0]} is over: stop acting for it.", run=held[0])
-    state, expires_at = row
+    state, expires_at, ttl_s = row
     directive = "continue" if state == states.RUNNING or _is_cleaning(run_id, token) else "cancel"
-    return {"directive": directive, "lease_expires_at": expires_at}
+    return {"directive": directive, "lease_expires_at": expires_at, "lease_expires_in_s": ttl_s}
 
 
 def _is_cleaning(run_id: uuid.UUID, token: str) -> bool:
@@ -167,9 +167,13 @@ def expire(run: Run, actor: Actor) -> bool:
 
 def expire_due(limit: int = 100) -> int:
     """Expire every lease that is due; returns how many. Safe to run twice and beside itself."""
+    due = Run.objects.filter(lease_expires_at__lte=transition.clock()).order_by("lease_expires_at")
+    return sweeps.each(due.values_list("pk", flat=True)[:limit], _expire_one)
+
+
+def _expire_one(run_id: uuid.UUID) -> bool:
     with transaction.atomic(durable=True):
-        due = transition.take(limit, lease_expires_at__lte=transition.clock())
-        return sum(expire(run, actors.system("sweep")) for run in due)
+        return any(expire(run, actors.system("sweep")) for run in transition.take(1, pk=run_id))
 
 
 @act("release")

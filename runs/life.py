@@ -146,7 +146,7 @@ def _budget(run: Run) -> dict[str, float]:
 def heartbeat_cleanup(actor: Actor, cleanup: str, given: Given) -> Answer:
     """Renew the lease of a clean-up step. The cancel that it cleans up after does not stop it."""
     answer = leases.heartbeat(actor, _item(cleanup).run_id, given["lease"])
-    return Answer(200, {"directive": answer["directive"], "lease_expires_at": iso(answer["lease_expires_at"])})
+    return Answer(200, {**answer, "lease_expires_at": iso(answer["lease_expires_at"])})
 
 
 @call(

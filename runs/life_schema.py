@@ -155,6 +155,7 @@ class CleanupTaken(serializers.Serializer[Any]):
 class CleanupBeat(serializers.Serializer[Any]):
     directive = serializers.CharField()
     lease_expires_at = serializers.DateTimeField()
+    lease_expires_in_s = serializers.FloatField()
 
 
 class BulkSums(serializers.Serializer[Any]):

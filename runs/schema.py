@@ -285,6 +285,7 @@ class Takeover(serializers.Serializer[Any]):
 class Directive(serializers.Serializer[Any]):
     directive = serializers.CharField(help_text="continue, cancel or stop")
     lease_expires_at = serializers.DateTimeField()
+    lease_expires_in_s = serializers.FloatField(help_text="Count it from when you asked.")
     cancel = RunCancel(required=False)
 
 

@@ -74,7 +74,7 @@ def test_steps_progress_and_finish(api: Api):
     body = {"lease": lease, "key": "validate", "kind": "tool", "hears_cancel_every_s": 5}
     assert api.post(f"{path}/steps", body).status_code == 201
     beat = api.post(f"{path}/heartbeat", {"lease": lease, "steps": [{"key": "validate", "progress": 0.4, "message": "40 of 100"}]})
-    assert beat.data["directive"] == "continue"
+    assert (beat.data["directive"], beat.data["lease_expires_in_s"]) == ("continue", 30)
     done = api.post(f"{path}/steps/validate/finish", {"lease": lease, "outcome": "done", "result": {"ok": True}, "cost": {"micros": 12}})
     assert done.data == {"recorded": "done", "directive": "continue"}
     again = api.post(f"{path}/steps", body)
