@@ -66,7 +66,7 @@ def test_an_outcome_is_a_fact_for_anybody_who_was_there(api: Api):
     assert report(api, go["operation_id"], external_id="S-1", amount=12500, currency="EUR").data["used_as"] == "agrees"
     against = report(api, go["operation_id"], verdict="refused").data
     assert (against["used_as"], against["effect"]["state"]) == ("conflicts", "conflicted")
-    assert "the sender says it was refused" in against["effect"]["sentence"]
+    assert "says it was refused" in against["effect"]["sentence"]
     problem(api.post(f"/effects/{go['operation_id']}/outcome", {"attempt": 2, "verdict": "landed"}), 404, "not_found")
 
 
