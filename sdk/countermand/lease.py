@@ -39,6 +39,7 @@ class Lease:
         self.cancel: Json = {}
         self._over: ControlFlow | None = None
         self._heard_told = False
+        self._heard_done = threading.Event()
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._beat_lock = threading.Lock()
@@ -87,8 +88,16 @@ class Lease:
             first, self._heard_told = not self._heard_told, True
         self.cancelled.set()
         if first:
-            self.facts.tell("heard", self.run, {"lease": self.token})
+            try:
+                self.facts.tell("heard", self.run, {"lease": self.token})
+            finally:
+                self._heard_done.set()
         return RunCancelled(_sentence(self.cancel))
+
+    def wait_until_told(self) -> None:
+        """Wait while another thread is telling that the cancel was heard, so that *stopped* does not overtake it."""
+        if self._heard_told:
+            self._heard_done.wait()
 
     def lose(self, why: str) -> LeaseLost:
         """This process no longer holds the run; returns what to raise. A loss outranks a cancel: nothing may be acted

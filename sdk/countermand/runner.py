@@ -97,6 +97,7 @@ def end(run: Run, error: BaseException | None, result: Any = None) -> str:
         error = over
     if isinstance(error, RunReleased):
         return _release(run)
+    run.lease.wait_until_told()
     run.authority.facts.tell("stopped", run.id, {"lease": run.lease.token})
     if isinstance(error, RunCancelled):
         return "cancelled"

@@ -6,6 +6,8 @@ import time
 import pytest
 
 from countermand import Countermand, LeaseLost, Op, Run, RunCancelled
+from countermand.doors import Answer
+from countermand.errors import Json
 from tests.sdk.double import Double
 from tests.sdk.plans import Supplier, ends, order
 
@@ -22,6 +24,25 @@ def test_a_long_loop_hears_it_through_directives(plane: Double, cm: Countermand)
 
     assert ends(cm, plan) == "cancelled"
     assert [len(plane.bodies("/heard")), len(plane.bodies("/stopped"))] == [1, 1]
+
+
+def test_heard_is_told_before_stopped_however_long_it_takes(plane: Double, cm: Countermand, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, tell = plane.add(), cm.door.heard
+
+    def slowly(run_id: str, body: Json) -> Answer:
+        with plane.changed:
+            plane.changed.wait_for(lambda: plane.bodies(f"/runs/{run.id}/stopped"), 0.3)
+        return tell(run_id, body)
+
+    def plan(r: Run) -> None:
+        plane.cancel(run)
+        r.cancelled.wait(5)
+        r.checkpoint()
+
+    monkeypatch.setattr(cm.door, "heard", slowly)
+    assert ends(cm, plan) == "cancelled"
+    told = [path.rsplit("/", 1)[1] for _, path, _ in plane.calls if path.endswith(("/heard", "/stopped"))]
+    assert told == ["heard", "stopped"]
 
 
 def test_a_broad_except_cannot_swallow_it(plane: Double, cm: Countermand) -> None:
