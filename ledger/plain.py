@@ -72,10 +72,7 @@ def settle(actor: Actor, operation_id: uuid.UUID, attempt: int, fact: Fact) -> t
 def _is_plain(row: tuple[Any, ...], attempt: int, fact: Fact) -> bool:
     _, role, state, business_ref, occurrence, amount, currency, _, number, attempt_state, reported_at, _ = row
     as_asked = (
-        occurrence == 1
-        and fact.reference in ("", business_ref)
-        and fact.amount in (None, amount)
-        and fact.currency in ("", currency)
+        occurrence == 1 and fact.reference in ("", business_ref) and fact.amount in (None, amount) and fact.currency in ("", currency)
     )
     fresh = state == attempt_state == states.SENDING and number == attempt and reported_at is None
     return role == states.WORK and fresh and as_asked

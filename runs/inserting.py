@@ -15,7 +15,7 @@ def insert_all(rows: Sequence[models.Model]) -> None:
     if not rows:
         return
     fields = rows[0]._meta.concrete_fields
-    columns = ", ".join(field.column for field in fields)
+    columns = ", ".join(str(field.column) for field in fields)
     marks = ", ".join(["%s"] * len(fields))
     sql = f"INSERT INTO {rows[0]._meta.db_table} ({columns}) VALUES ({marks})"  # noqa: S608 - names of our own tables
     values = [[field.get_db_prep_save(getattr(row, field.attname), connection) for field in fields] for row in rows]
