@@ -125,9 +125,7 @@ class ActionPolicy(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["provider", "action"], name="action_policy_once"),
-            models.CheckConstraint(
-                name="action_policy_over_has_amount", condition=~Q(needs_approval="over") | Q(over_major__gte=0)
-            ),
+            models.CheckConstraint(name="action_policy_over_has_amount", condition=~Q(needs_approval="over") | Q(over_major__gte=0)),
         ]
         verbose_name_plural = "action policies"
 

@@ -363,9 +363,7 @@ class Approval(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["run", "key"], name="approval_key_once"),
             models.UniqueConstraint(fields=["spent_on"], condition=Q(spent_on__isnull=False), name="approval_spent_once"),
-            models.CheckConstraint(
-                name="approval_spent_only_approved", condition=Q(spent_on__isnull=True) | Q(state="approved")
-            ),
+            models.CheckConstraint(name="approval_spent_only_approved", condition=Q(spent_on__isnull=True) | Q(state="approved")),
             models.CheckConstraint(
                 name="approval_decided_by_someone",
                 condition=~Q(state__in=["approved", "rejected"]) | (~Q(decided_by="") & Q(decided_at__isnull=False)),

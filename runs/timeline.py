@@ -29,9 +29,7 @@ def append(
         cursor.execute(INSERT_EVENT, event_values(run_id, seq, kind, actor, subject, data or {}))
 
 
-def event_values(
-    run_id: uuid.UUID | None, seq: int | None, kind: str, actor: Actor, subject: str, data: dict[str, Any]
-) -> tuple[Any, ...]:
+def event_values(run_id: uuid.UUID | None, seq: int | None, kind: str, actor: Actor, subject: str, data: dict[str, Any]) -> tuple[Any, ...]:
     """The parameters of `INSERT_EVENT`, for the hot paths that insert with a cursor of their own."""
     return (run_id, seq, kind, subject, actor.type, actor.id, actor.name, actor.channel, Jsonb(data))
 
