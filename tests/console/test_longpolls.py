@@ -93,9 +93,8 @@ async def test_more_waiting_polls_than_connections_leave_the_web_process_free(wo
         ask = [{"runs": f"{one['run']['id']}:1", "wait_s": 20} for one in made]
         polls = [asyncio.ensure_future(client.get("/directives", params=query)) for query in ask]
         await asyncio.sleep(1)
-        began = time.perf_counter()
         assert (await client.get("/runs")).status_code == 200
-        assert time.perf_counter() - began < 2
+        assert not any(poll.done() for poll in polls), "it was answered only when a poll had let go"
         for one in made:
             assert (await client.post(f"/runs/{one['run']['id']}/cancellation", json={"mode": "cancel"})).status_code == 202
         answers = await asyncio.gather(*polls)
