@@ -21,7 +21,7 @@ def allowed_actions(case: Case, actor: Actor | None, now: datetime) -> frozenset
     if not actor.may(actors.CASE_SETTLE) or case.state == states.SETTLED:
         return frozenset(allowed)
     if case.state == states.AWAITING_SECOND:
-        mine = bool(case.finding) and case.finding["by"] == actor.id
+        mine = case.finding is not None and case.finding["by"] == actor.id
         return frozenset(allowed if mine else allowed | {CONFIRM})
     if not states.VERDICTS[case.kind]:
         return frozenset(allowed)

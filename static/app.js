@@ -133,7 +133,8 @@
     const ids = [...staleActions].slice(0, 100);
     staleActions.clear();
     const answer = await fetch(`/live/actions?${new URLSearchParams(ids.map((id) => ["id", id]))}`, { headers: { "HX-Request": "true" } }).catch(() => null);
-    if (answer?.ok) for (const item of (await answer.json()).items) apply({ style: "innerMorph", ...item });
+    if (answer?.ok && !answer.redirected) for (const item of (await answer.json()).items) apply({ style: "innerMorph", ...item });
+    else if (!over) { ids.forEach((id) => staleActions.add(id)); clearTimeout(actionTimer); actionTimer = setTimeout(fetchActions, 3000); }
   }
 
   // Fetches the page again and morphs its live regions: for "show n new runs", and when too much has changed to push.
