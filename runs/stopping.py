@@ -47,9 +47,10 @@ def stop(actor: Actor, levels: list[list[Run]], mode: str, reason: str, seen: in
 
 
 def _order(actor: Actor, runs: list[Run], mode: str, reason: str) -> dict[uuid.UUID, int]:
-    """Give each run its cancel position and move it; runs that are closed, or cancelled already, are left where they are."""
+    """Give each run its cancel position and move it; runs whose end is decided, or cancelled already, are left where they are."""
     now = transition.clock()
-    moved = [run for run in runs if not run.is_closed and (run.cancel_position is None or mode == TERMINATE)]
+    decided = states.CLOSED if mode == TERMINATE else states.CLOSED | {states.FAILING}
+    moved = [run for run in runs if run.state not in decided and (run.cancel_position is None or mode == TERMINATE)]
     for run in moved:
         run.asked_at = run.asked_at or now
         run.cancel_mode = mode
