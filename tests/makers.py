@@ -21,7 +21,7 @@ from reconciliation import cases as case_verbs
 from reconciliation import ceilings, findings, looks
 from reconciliation.findings import Finding
 from reconciliation.models import Case
-from runs import actors, cancellation, leases, lifecycle, steps, waiting
+from runs import actors, approvals, cancellation, children, leases, lifecycle, steps, waiting
 from runs.actors import Actor
 from runs.errors import Problem
 from runs.lifecycle import NewRun
@@ -33,7 +33,8 @@ SUPPORT = Actor(
     "person", "u-support", "Sam Support", "web", frozenset({actors.RUN_READ, actors.RUN_CANCEL, actors.CASE_READ, actors.CASE_SETTLE})
 )
 OTHER = Actor("person", "u-other", "Olga Other", "web", SUPPORT.scopes)
-ADMIN = Actor("person", "u-admin", "Ada Admin", "web", SUPPORT.scopes | {actors.RUN_TERMINATE})
+ADMIN = Actor("person", "u-admin", "Ada Admin", "web", SUPPORT.scopes | {actors.RUN_TERMINATE, actors.POLICY_CHANGE})
+APPROVER = Actor("person", "u-approver", "Amy Approver", "web", frozenset({actors.RUN_READ, actors.APPROVAL_DECIDE}))
 
 
 def nonce() -> str:
@@ -147,12 +148,16 @@ def sweep() -> None:
     look()
     ceilings.pass_ceilings()
     ceilings.open_wanted()
+    ceilings.open_left_behind()
     ceilings.watch_stopping()
     case_verbs.settle_moot()
     ceilings.settle_outages()
     case_verbs.release_lapsed()
+    steps.time_out_due()
+    approvals.expire_due()
     waiting.wake_due()
     cancellation.advance_due()
+    children.recount_due()
 
 
 def open_cases(**conditions: Any) -> list[Case]:
