@@ -17,7 +17,7 @@ from reconciliation import states as cs
 from reconciliation.health import RECONCILER
 from reconciliation.models import Case
 from runs import cleanup, transition
-from runs.models import Run
+from runs.models import Cleanup, Run
 from runs.states import CANCELLING
 
 STOP_WITHIN = timedelta(minutes=15)
@@ -83,10 +83,11 @@ def open_wanted(limit: int = 200) -> int:
 
 
 def open_left_behind(limit: int = 100) -> int:
-    """One case for each run whose cleanup left something behind; returns how many were opened."""
+    """One case for each run whose cleanup is over and left something behind, listing all of it; returns how many were opened."""
     left = Run.objects.filter(cleanups__state=cleanup.LEFT_BEHIND).exclude(
         Exists(Case.objects.filter(run=OuterRef("pk"), kind=cs.LEFT_BEHIND))
     )
+    left = left.exclude(Exists(Cleanup.objects.filter(run=OuterRef("pk"), state__in=cleanup.OPEN)))
     ids = list(left.distinct().values_list("pk", flat=True)[:limit])
     for run_id in ids:
         with transaction.atomic(durable=True):

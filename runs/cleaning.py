@@ -46,9 +46,7 @@ def register(
 
 def claim(actor: Actor, holder: str, handlers: list[str], ttl_s: float = 30.0) -> tuple[Cleanup, epochs.Grant] | None:
     """Take the next item that is due for one of these handlers, under a lease of its own, or None."""
-    due = Cleanup.objects.filter(state=REGISTERED, handler__in=handlers, run__state__in=states.STOPPING)
-    waiting = due.filter(run__quiet_at__isnull=False, run__lease_token__isnull=True).order_by("run__quiet_at", "order", "registered_at")
-    for run_id in list(dict.fromkeys(waiting.values_list("run_id", flat=True)[:20])):
+    for run_id in _due_for(handlers):
         with transaction.atomic(durable=True):
             for run in transition.take(1, pk=run_id, state__in=states.STOPPING, lease_token__isnull=True):
                 if not actor.may(actors.RUN_WORK, run.agent):
@@ -57,6 +55,17 @@ def claim(actor: Actor, holder: str, handlers: list[str], ttl_s: float = 30.0) -
                 if taken is not None:
                     return taken
     return None
+
+
+def _due_for(handlers: list[str]) -> list[uuid.UUID]:
+    """The runs whose next item looks due for one of these handlers. All are looked at: those that wait keep nobody from being cleaned."""
+    quiet = {"run__state__in": states.STOPPING, "run__quiet_at__isnull": False, "run__lease_token__isnull": True}
+    items = Cleanup.objects.filter(state=REGISTERED, **quiet).select_related("run")
+    next_of: dict[uuid.UUID, str] = {}
+    for item in items.order_by("run__quiet_at", "run_id", "order", "registered_at", "id"):
+        if item.run_id not in next_of and not cleanup.waits(item.run, item):
+            next_of[item.run_id] = item.handler
+    return [run_id for run_id, handler in next_of.items() if handler in handlers]
 
 
 def _take_next(run: Run, actor: Actor, holder: str, handlers: list[str], ttl_s: float) -> tuple[Cleanup, epochs.Grant] | None:

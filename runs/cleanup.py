@@ -14,6 +14,7 @@ from runs.models import Cleanup, Run
 
 UNCLAIMED_FOR = timedelta(minutes=10)
 REGISTERED, CLAIMED, DONE, LEFT_BEHIND, VOIDED = Cleanup.STATES
+OPEN = (REGISTERED, CLAIMED)
 
 
 def to_do(run: Run) -> list[Cleanup]:
@@ -68,11 +69,17 @@ def advance(run: Run, actor: Actor) -> bool:
         return True
     leave(run, interrupted, "its worker was lost; it is never run twice", actor)
     enforce_budget(run, actor)
-    left = to_do(run)
-    if left and run.quiet_at is not None and _last_activity(run) + UNCLAIMED_FOR <= transition.clock():
-        leave(run, left, "no worker took it within 10 minutes", actor)
-        left = []
-    return bool(left)
+    if run.quiet_at is not None and _last_activity(run) + UNCLAIMED_FOR <= transition.clock():
+        _leave_unclaimed(run, actor)
+    return bool(to_do(run))
+
+
+def _leave_unclaimed(run: Run, actor: Actor) -> None:
+    """What had its time and was not taken. What stood behind another handler's item had no chance yet: its time begins now."""
+    waiting = [item for item in to_do(run) if waits(run, item)]
+    leave(run, waiting, "the effect that it cleans was still not known after 10 minutes", actor)
+    offered = to_do(run)
+    leave(run, [item for item in offered if item.handler == offered[0].handler], "no worker took it within 10 minutes", actor)
 
 
 def _last_activity(run: Run) -> datetime:
@@ -87,7 +94,7 @@ def is_registered(run: Run) -> bool:
 
 def give_up(run: Run, closed_as: str, actor: Actor) -> None:
     """The run closes now: nothing is cleaned after a completion; after a termination it is left behind and listed."""
-    items = list(Cleanup.objects.filter(run=run, state__in=[REGISTERED, CLAIMED]).order_by("order", "registered_at"))
+    items = list(Cleanup.objects.filter(run=run, state__in=OPEN).order_by("order", "registered_at"))
     if closed_as == states.COMPLETED:
         Cleanup.objects.filter(pk__in=[i.pk for i in items]).update(state=VOIDED, finished_at=transition.clock())
     else:
