@@ -85,7 +85,7 @@ async def test_a_cancel_is_heard_at_once_by_fifty_waiting_polls():
 
 
 async def test_more_waiting_polls_than_connections_leave_the_web_process_free(world: World):
-    polls_count = 3 * 20  # three times the pool of the web process
+    polls_count = 24  # the pool of the web process has 20
     made = [world.api.post("/runs", json={"agent": "a", "title": "x", "claim": {"holder": f"w-{n}"}}).json() for n in range(polls_count)]
     headers = {"Authorization": f"Bearer {world.token}"}
     limits = httpx.Limits(max_connections=200)
