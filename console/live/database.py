@@ -49,7 +49,7 @@ class Database:
     def __init__(self) -> None:
         self._who = Together(in_a_live_thread(people.look))
         self._versions = {kind: Together(in_a_live_thread(partial(_versions, model))) for kind, model in _MODELS.items()}
-        self._pages = asyncio.Semaphore(THREADS - 1)
+        self._pages = asyncio.Semaphore(1)
 
     async def who(self, sessions: Collection[str]) -> dict[str, Who]:
         return await self._who.get(sessions)
@@ -60,7 +60,7 @@ class Database:
     async def render(self, kind: str, ids: list[uuid.UUID]) -> Mapping[uuid.UUID, Any]:
         if kind in _ROWS:
             return await in_a_live_thread(_ROWS[kind])(ids)
-        async with self._pages:  # whole pages take long: a row must not wait for many of them
+        async with self._pages:  # whole pages take long: one at a time, so that rows and the loop get their turn
             return await in_a_live_thread(_PAGES[kind])(ids)
 
     async def timeline(self, run: uuid.UUID, after: int) -> Slice:
@@ -102,32 +102,25 @@ def _of_case(case: Case) -> Iterator[Fragment]:
     yield fragment("case-known", case.version, fragments.case_known_html(case))
 
 
-def _run_heads(ids: list[uuid.UUID]) -> dict[uuid.UUID, Parts]:
-    return {pk: Parts(run.version, (_head(run),)) for pk, run in pages.by_id(ids).items()}
-
-
 def _run_parts(ids: list[uuid.UUID]) -> dict[uuid.UUID, Parts]:
     return {pk: _parts(run) for pk, run in pages.by_id(ids).items()}
-
-
-def _head(run: Run) -> Fragment:
-    return fragment("run-head", run.version, fragments.head_html(run))
 
 
 def _parts(run: Run) -> Parts:
     """The version is the one that was read first: what is rendered may be newer, never older."""
     htmls = {
+        "run-head": fragments.head_html(run),
         "run-receipt": fragments.receipt_html(run),
         **fragments.outside_html(run),
         "run-children": fragments.children_html(run),
     }
     children = frozenset(Run.objects.filter(parent=run).values_list("pk", flat=True)[:200])
-    return Parts(run.version, (_head(run), *(fragment(name, run.version, html) for name, html in htmls.items())), children)
+    return Parts(run.version, tuple(fragment(name, run.version, html) for name, html in htmls.items()), children)
 
 
 Render = Callable[[list[uuid.UUID]], Mapping[uuid.UUID, Any]]
 _ROWS: Mapping[str, Render] = {"runs": _run_rows, "cases": _case_rows}
-_PAGES: Mapping[str, Render] = {"head": _run_heads, "run": _run_parts, "case": _case_parts}
+_PAGES: Mapping[str, Render] = {"run": _run_parts, "case": _case_parts}
 
 
 def _timeline(pk: uuid.UUID, after: int) -> Slice:

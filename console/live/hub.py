@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 PACE_S = 0.02  # between two rounds, so that a storm of events becomes few frames
 RETRY_S = 0.5
-_ONLY_HEAD = "step."  # the beginning of the kinds of events that change nothing on a run's page but its head and its timeline
+_ONLY_TIMELINE = frozenset({"step.started", "step.finished"})  # half of all events; no other part of a run's page tells of them
 _GIVES_NOTHING_AWAY = frozenset({"people.signed_in"})
 
 
@@ -44,7 +44,6 @@ class Hub:
         self._rows = Changes()
         self._pages = Changes()
         self._whole: set[uuid.UUID] = set()
-        self._told: dict[uuid.UUID, int] = {}
         self._parents: dict[uuid.UUID, uuid.UUID] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -70,7 +69,6 @@ class Hub:
             self._rows.clear()
             self._pages.clear()
             self._parents.clear()
-            self._told.clear()
 
     async def show(self, viewer: Viewer, watch: Watch) -> AsyncIterator[str]:
         """Replace what the viewer shows: joins, then gives the frames that bring the page up to date, ending with `synced`."""
@@ -115,7 +113,7 @@ class Hub:
         if self.audience.has_row(run):
             self._rows.touch((RUN, run), seq)
         if self.audience.has_run(run):
-            self._touch_page(run, seq, whole=not kind.startswith(_ONLY_HEAD))
+            self._touch_page(run, seq, whole=kind not in _ONLY_TIMELINE)
         parent = self._parents.get(run)
         if parent is not None:
             if self.audience.has_run(parent):
@@ -126,7 +124,6 @@ class Hub:
     def _touch_page(self, run: uuid.UUID, version: int, whole: bool = True) -> None:
         if whole:
             self._whole.add(run)
-        self._told[run] = max(version if version != ALWAYS else 0, self._told.get(run, 0))
         self._pages.touch((RUN, run), version)
 
     def _missed(self) -> None:
@@ -179,31 +176,21 @@ class Hub:
         return {key: await self.source.matching(actor, watch, ids) for key, (actor, watch) in asked.items()}
 
     async def _send_run(self, run: uuid.UUID, version: int) -> None:
-        parts = await self._parts(run, version)
-        if parts is None or not self.audience.has_run(run):
-            self._told.pop(run, None)
-            self._whole.discard(run)
-            return
-        self._parents |= dict.fromkeys(parts.children, run)
+        whole = run in self._whole
+        self._whole.discard(run)
+        parts: Parts | None = (await self.shelf.get("run", {run: version})).get(run) if whole else None
+        if parts is not None:
+            self._parents |= dict.fromkeys(parts.children, run)
         slices: dict[int, Slice] = {}
         for viewer, page in self.audience.of_run(run):
             after = page.queued_seq
             if after not in slices:
                 slices[after] = await self.source.timeline(run, after)
-            page.offer(parts.fragments)
+            page.offer(parts.fragments if parts else ())
             page.offer_timeline(slices[after].items, slices[after].through)
             viewer.woken.set()
         if any(part.more for part in slices.values()):
             self._touch_page(run, 0, whole=False)
-
-    async def _parts(self, run: uuid.UUID, version: int) -> Parts | None:
-        """What has to be shown anew: the head is enough when nothing else has happened than what moves only the head."""
-        if run not in self._whole:
-            head: Parts | None = (await self.shelf.get("head", {run: version})).get(run)
-            if head is None or (head.version <= self._told.get(run, 0) and run not in self._whole):
-                return head
-        self._whole.discard(run)
-        return (await self.shelf.get("run", {run: version})).get(run)
 
     async def _send_cases(self) -> None:
         pages = [(viewer, viewer.page) for viewer in self.audience.cases if viewer.page is not None]

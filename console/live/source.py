@@ -41,8 +41,7 @@ class Source(Protocol):
         """The versions of these rows now, in one query."""
 
     async def render(self, kind: str, ids: list[uuid.UUID]) -> Mapping[uuid.UUID, Any]:
-        """`runs` and `cases`: a row each (Fragment); `run`: the Parts of its page; `head`: only its first Part;
-        `case`: the Parts of its page."""
+        """`runs` and `cases`: a row each (Fragment); `run` and `case`: the Parts of its page."""
 
     async def timeline(self, run: uuid.UUID, after: int) -> Slice:
         """The next items of a run's timeline, a hundred at most."""

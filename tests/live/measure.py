@@ -27,7 +27,8 @@ from tests import platform  # noqa: I001 - sets the environment before Django's 
 RUNS = 50
 TIMED_EVERY = 10
 SYNCED = '{"type":"synced"}'
-VERSIONS = re.compile(r'"id":"(?:row-([0-9a-f-]{36})|run-head)","version":(\d+)')
+VERSIONS = re.compile(r'"id":"(?:row-([0-9a-f-]{36})","version":|tl-)(\d+)')
+KINDS = ("step.started", "step.finished", "effect.sending", "effect.landed")
 
 
 def main() -> None:
@@ -128,7 +129,7 @@ def _cpu_s(site: Any) -> float:
 ONE_EVENT = """
 WITH moved AS (UPDATE runs_run SET version = version + 1, changed_at = clock_timestamp() WHERE id = %s RETURNING id, version)
 INSERT INTO runs_event (run_id, seq, kind, subject, actor_type, actor_id, actor_name, channel, data)
-SELECT id, version, 'step.started', %s, 'machine', 'm', 'm', 'api', '{}' FROM moved RETURNING seq
+SELECT id, version, %s, %s, 'machine', 'm', 'm', 'api', '{}' FROM moved RETURNING seq
 """
 
 
@@ -143,7 +144,7 @@ def _events(runs: list[Any], given: argparse.Namespace) -> list[tuple[str, int, 
                 break
             time.sleep(max(0.0, began + number / given.rate - time.monotonic()))
             run, _ = runs[number % RUNS]
-            seq = connection.execute(ONE_EVENT, (run.pk, f"s{number}")).fetchone()
+            seq = connection.execute(ONE_EVENT, (run.pk, KINDS[number // RUNS % len(KINDS)], f"s{number}")).fetchone()
             assert seq is not None
             committed.append((str(run.pk), seq[0], time.time()))
     return committed

@@ -233,26 +233,15 @@ async def test_each_list_is_told_whether_the_row_still_belongs(world: World):
     assert [item.get("matches") for item in items(await frames(narrow))] == [False]
 
 
-async def test_an_event_that_moves_only_the_head_renders_only_the_head(world: World):
+async def test_a_step_appends_to_the_timeline_and_renders_no_part_anew(world: World):
     run = world.run()
     viewer, _ = await world.open(Watch(run=run, version=1, seq=1))
     world.source.rendered.clear()
     world.change(run, "step.started")
-    await frames(viewer)
-    assert set(world.source.rendered) == {("head", run, 2)}
+    assert [item["id"] for item in items(await frames(viewer))] == ["tl-2"]
+    assert not world.source.rendered
     world.change(run, "effect.landed")
-    await frames(viewer)
-    assert ("run", run, 3) in world.source.rendered
-
-
-async def test_a_head_that_is_ahead_of_what_was_told_brings_the_whole_page(world: World):
-    """Else a page that is cut off now would believe that it had seen what made the difference."""
-    run = world.run()
-    viewer, _ = await world.open(Watch(run=run, version=1, seq=1))
-    world.source.now[run] = 3  # an effect has landed, and its event is not told yet
-    world.tail.say(run, 2, "step.started")
-    await frames(viewer)
-    assert ("run", run, 3) in world.source.rendered
+    assert [item["id"] for item in items(await frames(viewer))] == ["run-head", "tl-3"]
 
 
 async def test_a_database_that_fails_for_a_moment_loses_nothing(world: World, caplog: pytest.LogCaptureFixture):
