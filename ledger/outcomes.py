@@ -18,7 +18,7 @@ from ledger import catalogue, plain, settling, states
 from ledger.models import Attempt, Effect, Evidence
 from ledger.providers.base import Capability
 from ledger.redaction import excerpt, sha256
-from runs import actors, closing, hints, transition, waiting
+from runs import actors, closing, hints, sweeps, transition, waiting
 from runs.actors import Actor
 from runs.book import book
 from runs.errors import Invalid, NotFound
@@ -334,14 +334,18 @@ def follow(run: Run, actor: Actor) -> None:
 
 def time_out_due(limit: int = 200) -> int:
     """Attempts past their `answer_by`: silence means unknown. Returns how many."""
-    due = list(Attempt.objects.filter(state=states.SENDING, answer_by__lte=transition.clock()).values_list("effect_id", flat=True)[:limit])
-    for operation_id in due:
-        with transaction.atomic(durable=True):
-            held = lock(operation_id)
-            now = transition.clock()
-            if any(a.state == states.SENDING and a.answer_by <= now for a in held.attempts):
-                silence(held, "answer_by passed", actors.system("sweep"))
-    return len(due)
+    due = Attempt.objects.filter(state=states.SENDING, answer_by__lte=transition.clock()).order_by("answer_by")
+    return sweeps.each(due.values_list("effect_id", flat=True)[:limit], _time_out_one)
+
+
+def _time_out_one(operation_id: uuid.UUID) -> bool:
+    with transaction.atomic(durable=True):
+        held = lock(operation_id)
+        now = transition.clock()
+        late = any(a.state == states.SENDING and a.answer_by <= now for a in held.attempts)
+        if late:
+            silence(held, "answer_by passed", actors.system("sweep"))
+        return late
 
 
 def silence(held: Locked, why: str, actor: Actor, alone: bool = False) -> None:

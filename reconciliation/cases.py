@@ -14,7 +14,7 @@ from ledger import outcomes
 from ledger.models import Effect
 from reconciliation import states
 from reconciliation.models import Case, CaseEvent
-from runs import actors, closing, timeline, transition
+from runs import actors, closing, sweeps, timeline, transition
 from runs.actors import Actor
 from runs.book import book
 from runs.errors import AlreadyDecided, ClaimedByOther, NotFound
@@ -189,15 +189,18 @@ def settle_moot(limit: int = 200) -> int:
         | (Q(kind=states.ABSENT_ASK) & ~Q(effect__release="asked"))
         | (Q(kind=states.DOES_NOT_STOP) & (Q(run__closed_at__isnull=False) | Q(run__lease_token__isnull=True)))
     )
-    ids = list(answered.values_list("pk", flat=True)[:limit])
-    for case_id in ids:
-        with transaction.atomic(durable=True):
-            held = lock(case_id)
-            effect = held.effect.effect if held.effect else None
-            finding = {"verdict": "settled_itself", "state": effect.state if effect else (held.run.state if held.run else "")}
-            if effect is None or moot(held.case, effect):
-                close(held, actors.system("reconciler"), finding)
-    return len(ids)
+    return sweeps.each(answered.values_list("pk", flat=True)[:limit], _settle_moot_one)
+
+
+def _settle_moot_one(case_id: uuid.UUID) -> bool:
+    with transaction.atomic(durable=True):
+        held = lock(case_id)
+        effect = held.effect.effect if held.effect else None
+        if effect is not None and not moot(held.case, effect):
+            return False
+        finding = {"verdict": "settled_itself", "state": effect.state if effect else (held.run.state if held.run else "")}
+        close(held, actors.system("reconciler"), finding)
+        return True
 
 
 def moot(case: Case, effect: Effect) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
-from datetime import timedelta
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from functools import partial
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef
@@ -16,11 +17,12 @@ from reconciliation import cases, health, looks
 from reconciliation import states as cs
 from reconciliation.health import RECONCILER
 from reconciliation.models import Case
-from runs import cleanup, transition
+from runs import cleanup, sweeps, transition
 from runs.models import Cleanup, Run
 from runs.states import CANCELLING
 
 STOP_WITHIN = timedelta(minutes=15)
+LOOK_OVERDUE = timedelta(minutes=2)
 
 
 def pass_ceilings(limit: int = 200) -> int:
@@ -42,9 +44,16 @@ def _pass_ceiling(held: Locked) -> None:
     if record.lookup != "none" and health.unreachable_since(effect.provider) is not None:
         _wait_out(held)
         return
+    if record.lookup != "none" and _look_at_hand(effect, now):
+        return
     kind, why = _why(held)
     outcomes.move(held, states.AMBIGUOUS, RECONCILER, {"why": why})
     cases.open_for_effect(held, kind, why, RECONCILER)
+
+
+def _look_at_hand(effect: Effect, now: datetime) -> bool:
+    """A look is due just now (a provider is back): let it speak before a person is asked. One that is not taken puts off nothing."""
+    return effect.next_look_at is not None and now - LOOK_OVERDUE <= effect.next_look_at <= now + health.RECOVERY_SPREAD
 
 
 def _wait_out(held: Locked) -> None:
@@ -77,9 +86,9 @@ def open_wanted(limit: int = 200) -> int:
     opened = 0
     for state, kind in ((states.CONFLICTED, cs.CONFLICTING), (states.DUPLICATED, cs.DUPLICATED)):
         wanted = Effect.objects.filter(state=state, unknowable=False).exclude(_has_case(kind, settled_too=kind == cs.DUPLICATED))
-        opened += _each(wanted.values_list("pk", flat=True)[:limit], lambda held, kind=kind: _open_wanted(held, kind))
+        opened += _each(wanted.values_list("pk", flat=True)[:limit], partial(_open_wanted, kind=kind))
     asked = Effect.objects.filter(state=states.ABSENT, release="asked").exclude(_has_case(cs.ABSENT_ASK))
-    return opened + _each(asked.values_list("pk", flat=True)[:limit], lambda held: _open_wanted(held, cs.ABSENT_ASK))
+    return opened + _each(asked.values_list("pk", flat=True)[:limit], partial(_open_wanted, kind=cs.ABSENT_ASK))
 
 
 def open_left_behind(limit: int = 100) -> int:
@@ -138,14 +147,17 @@ def watch_stopping(limit: int = 100) -> int:
     """A worker that goes on answering but does not stop: a case that offers Terminate. Returns how many were opened."""
     late = Run.objects.filter(state=CANCELLING, lease_token__isnull=False, asked_at__lte=transition.clock() - STOP_WITHIN)
     late = late.exclude(Exists(Case.objects.filter(run=OuterRef("pk"), kind=cs.DOES_NOT_STOP).exclude(state=cs.SETTLED)))
-    ids = list(late.values_list("pk", flat=True)[:limit])
-    for run_id in ids:
-        with transaction.atomic(durable=True):
-            run = transition.lock(run_id)
-            if run.state == CANCELLING and run.lease_token is not None:
-                why = f"Worker {run.lease_holder} still answers but has not stopped. Terminating would close the run without clean-up."
-                cases.open_for_run(run, cs.DOES_NOT_STOP, why, RECONCILER)
-    return len(ids)
+    return sweeps.each(late.values_list("pk", flat=True)[:limit], _open_does_not_stop)
+
+
+def _open_does_not_stop(run_id: uuid.UUID) -> bool:
+    with transaction.atomic(durable=True):
+        run = transition.lock(run_id)
+        if run.state != CANCELLING or run.lease_token is None:
+            return False
+        why = f"Worker {run.lease_holder} still answers but has not stopped. Terminating would close the run without clean-up."
+        cases.open_for_run(run, cs.DOES_NOT_STOP, why, RECONCILER)
+        return True
 
 
 def settle_outages() -> int:
@@ -159,10 +171,10 @@ def settle_outages() -> int:
     return settled
 
 
-def _each(ids: Iterable[uuid.UUID], handle: object) -> int:
-    handled = 0
-    for pk in list(ids):
+def _each(ids: Iterable[uuid.UUID], handle: Callable[[Locked], None]) -> int:
+    def handle_one(pk: uuid.UUID) -> bool:
         with transaction.atomic(durable=True):
-            handle(outcomes.lock(pk))  # type: ignore[operator]
-            handled += 1
-    return handled
+            handle(outcomes.lock(pk))
+        return True
+
+    return sweeps.each(ids, handle_one)

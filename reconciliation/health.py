@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Case, DateTimeField, ExpressionWrapper, Value, When
+from django.db.models import DateTimeField, ExpressionWrapper, Value
 from django.db.models.functions import Least, Now, Random
 
 from ledger import states
@@ -15,7 +15,6 @@ from runs import actors, timeline, transition
 
 FAILURES_BEFORE_ALERT = 3
 RECOVERY_SPREAD = timedelta(seconds=5)
-RECOVERY_GRACE = timedelta(minutes=5)
 RECONCILER = actors.system("reconciler")
 
 
@@ -57,13 +56,8 @@ def _lock(provider: str) -> ProviderHealth:
 
 
 def _look_soon(provider: str) -> None:
-    """Spread over a few seconds what would otherwise wait for its turn in the schedule, and let looks go before people: the ceilings that
-    passed during the outage wait a little longer. Effects that somebody holds are left to their own turn."""
-    waiting = Effect.objects.filter(provider=provider, state__in=states.LOOKED_AT, unknowable=False)
+    """Spread over a few seconds what would otherwise wait for its turn in the schedule. Effects that somebody holds keep their turn."""
+    waiting = Effect.objects.filter(provider=provider, state__in=states.LOOKED_AT, next_look_at__gt=Now())
     free = waiting.select_for_update(skip_locked=True, no_key=True).values("pk")
     soon = ExpressionWrapper(Now() + Random() * Value(RECOVERY_SPREAD), output_field=DateTimeField())
-    later = ExpressionWrapper(Now() + Value(RECOVERY_GRACE), output_field=DateTimeField())
-    Effect.objects.filter(pk__in=free).update(
-        next_look_at=Least("next_look_at", soon),
-        person_after=Case(When(person_after__lt=later, then=later), default="person_after"),
-    )
+    Effect.objects.filter(pk__in=free).update(next_look_at=Least("next_look_at", soon))

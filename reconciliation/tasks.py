@@ -5,15 +5,13 @@ from __future__ import annotations
 from celery import shared_task
 
 from reconciliation import cases, ceilings, looks, webhooks
+from runs import sweeps
 
 
 @shared_task(name="reconciliation.look_due")
 def look_due() -> int:
     """Ask about everything that is due."""
-    tickets = looks.take_due()
-    for ticket in tickets:
-        looks.look(ticket)
-    return len(tickets)
+    return sweeps.each(looks.take_due(), looks.look)
 
 
 @shared_task(name="reconciliation.process_webhooks")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -20,11 +19,9 @@ from ledger.providers.base import Found, News, SignatureRefused
 from reconciliation import cases, states
 from reconciliation.health import RECONCILER
 from reconciliation.models import WebhookEvent
-from runs import hints, transition
+from runs import hints, sweeps, transition
 from runs.errors import Invalid
 from runs.ids import parse_uuid
-
-log = logging.getLogger(__name__)
 
 KEPT_HEADERS = ("webhook-id", "webhook-timestamp", "stripe-signature", "content-type", "user-agent")
 RAW_BYTES_MAX = 256 * 1024
@@ -63,27 +60,18 @@ def _values(news: News, headers: Mapping[str, str], raw: bytes) -> dict[str, Any
 def process_due(limit: int = 100) -> int:
     """Process what is stored and not processed yet; returns how many were used. Order never matters, and one that fails is tried again."""
     ids = list(WebhookEvent.objects.filter(processed_at__isnull=True).order_by("received_at").values_list("pk", flat=True)[:limit])
-    return sum(_process_alone(pk) for pk in ids)
+    return sweeps.each(ids, process)
 
 
-def _process_alone(pk: uuid.UUID) -> bool:
-    try:
-        process(pk)
-    except Exception:
-        log.exception("Stored webhook %s could not be used; it is tried again.", pk)
-        return False
-    return True
-
-
-def process(pk: uuid.UUID) -> None:
-    """Use one stored webhook, once."""
+def process(pk: uuid.UUID) -> bool:
+    """Use one stored webhook, once. Returns whether this call did."""
     event = WebhookEvent.objects.get(pk=pk)
     operation_id = _effect_of(event)
     with transaction.atomic(durable=True):
         held = outcomes.lock(operation_id) if operation_id else None
         row = WebhookEvent.objects.select_for_update().get(pk=pk)
         if row.processed_at is not None:
-            return
+            return False
         used_as = "nothing_in_it"
         if row.found is not None and held is not None:
             used_as = outcomes.tell(held, _fact(row), RECONCILER)
@@ -92,6 +80,7 @@ def process(pk: uuid.UUID) -> None:
             why = f"{row.provider} told us of {row.reference or row.event_id} ({row.kind}), which is of no operation that we know."
             cases.open_without_run(states.ORPHAN, row.provider, why, RECONCILER, {"webhook": str(pk), **row.found}, row.reference)
         WebhookEvent.objects.filter(pk=pk).update(processed_at=transition.clock(), used_as=used_as)
+        return True
 
 
 def _effect_of(event: WebhookEvent) -> uuid.UUID | None:

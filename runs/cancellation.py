@@ -17,7 +17,7 @@ from django.db import OperationalError, connection, transaction
 from django.db.models import Q
 from psycopg import errors as pg
 
-from runs import actors, closing, deliveries, epochs, preview, states, stopping, timeline, transition
+from runs import actors, closing, deliveries, epochs, preview, states, stopping, sweeps, timeline, transition
 from runs.actors import Actor
 from runs.client_keys import lock_client_key
 from runs.errors import Busy, Invalid, NotAllowed, NotFound, PlanChanged
@@ -209,12 +209,14 @@ def cancel_past_deadline(limit: int = 100) -> int:
     now = transition.clock()
     due = Run.objects.filter(deadline_at__lte=now, closed_at__isnull=True, cancel_position__isnull=True)
     ids = list(due.exclude(state=states.FAILING).values_list("pk", flat=True)[:limit])
-    done = 0
-    for run_id in ids:
-        with suppress(Busy):  # the next sweep asks again; the others need not wait for it
-            request_cancel(actors.system("deadline"), run_id, reason="Its deadline passed.")
-            done += 1
-    return done
+    return sweeps.each(ids, _cancel_late)
+
+
+def _cancel_late(run_id: uuid.UUID) -> bool:
+    with suppress(Busy):
+        request_cancel(actors.system("deadline"), run_id, reason="Its deadline passed.")
+        return True
+    return False
 
 
 def advance_due(limit: int = 200) -> int:
@@ -223,8 +225,11 @@ def advance_due(limit: int = 200) -> int:
     named = [status for status in states.STATUSES if status.startswith(states.TERMINATED)]  # the index is on the status
     terminated = Run.objects.filter(status__in=named, quiet_at__isnull=True)
     ids = [pk for runs in (stopping, terminated) for pk in runs.values_list("pk", flat=True)[:limit]]
-    for run_id in ids:
-        with transaction.atomic(durable=True):
-            for run in transition.take(1, pk=run_id):
-                closing.advance(run, actors.system("sweep"))
-    return len(ids)
+    return sweeps.each(ids, _advance_one)
+
+
+def _advance_one(run_id: uuid.UUID) -> bool:
+    with transaction.atomic(durable=True):
+        for run in transition.take(1, pk=run_id):
+            closing.advance(run, actors.system("sweep"))
+    return True

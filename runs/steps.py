@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import transaction
 
-from runs import actors, epochs, leases, states, transition
+from runs import actors, epochs, leases, states, sweeps, transition
 from runs.actors import Actor
 from runs.book import book
 from runs.errors import DigestChanged, EffectsInFlight, Invalid, NotFound
@@ -153,11 +153,14 @@ def progress(run_id: uuid.UUID, token: str, beats: list[dict[str, Any]]) -> None
 def time_out_due(limit: int = 100) -> int:
     """Steps past their deadline are *timed out while waiting*; that never moves an effect. Returns how many."""
     due = Step.objects.filter(state="running", deadline_at__lte=transition.clock()).values_list("run_id", "pk")[:limit]
-    for run_id, pk in list(due):
-        with transaction.atomic(durable=True):
-            run = transition.lock(run_id)
-            updated = Step.objects.filter(pk=pk, state="running").update(state="timed_out", finished_at=transition.clock())
-            if updated:
-                step = Step.objects.get(pk=pk)
-                transition.record(run, "step.timed_out", actors.system("deadline"), subject=step.key)
-    return len(due)
+    return sweeps.each(due, _time_out_one)
+
+
+def _time_out_one(due: tuple[uuid.UUID, uuid.UUID]) -> bool:
+    run_id, pk = due
+    with transaction.atomic(durable=True):
+        run = transition.lock(run_id)
+        if not Step.objects.filter(pk=pk, state="running").update(state="timed_out", finished_at=transition.clock()):
+            return False
+        transition.record(run, "step.timed_out", actors.system("deadline"), subject=Step.objects.get(pk=pk).key)
+        return True

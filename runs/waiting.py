@@ -11,7 +11,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 
-from runs import actors, epochs, leases, states, transition
+from runs import actors, epochs, leases, states, sweeps, transition
 from runs.actors import Actor
 from runs.book import book
 from runs.errors import EffectsInFlight, Invalid, NotFound
@@ -92,12 +92,12 @@ def reconsider(run: Run, actor: Actor) -> bool:
 
 def wake_due(limit: int = 200) -> int:
     """Wake waiting runs whose condition is met, `limit` at most; returns how many. Correctness rests on this, not on any event."""
-    woken = 0
-    for run_id in islice(_ready(), limit):
-        with transaction.atomic(durable=True):
-            for run in transition.take(1, pk=run_id):
-                woken += reconsider(run, actors.system("sweep"))
-    return woken
+    return sweeps.each(islice(_ready(), limit), _wake_one)
+
+
+def _wake_one(run_id: uuid.UUID) -> bool:
+    with transaction.atomic(durable=True):
+        return any(reconsider(run, actors.system("sweep")) for run in transition.take(1, pk=run_id))
 
 
 def _ready() -> Iterator[uuid.UUID]:

@@ -100,3 +100,11 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
     catalogue.forget()
     yield provider
     catalogue.forget()
+
+
+@pytest.fixture(autouse=True)
+def loud_sweeps(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """A sweep logs what it could not handle and goes on; in a test that is a failure, unless the test expects it (`caplog.clear()`)."""
+    yield
+    failed = [record for record in caplog.get_records("call") if record.name == "runs.sweeps"]
+    assert not failed, failed[0].exc_text or failed[0].getMessage()

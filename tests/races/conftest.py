@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fakes import fake  # noqa: F401 - a provider in memory, for every test here
+from tests.fakes import fake, loud_sweeps  # noqa: F401 - for every test here
 from tests.races import line
 
 

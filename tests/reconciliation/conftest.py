@@ -1,1 +1,1 @@
-from tests.fakes import fake  # noqa: F401 - a provider in memory, for every test here
+from tests.fakes import fake, loud_sweeps  # noqa: F401 - for every test here

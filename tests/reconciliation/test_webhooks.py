@@ -141,7 +141,7 @@ def test_news_that_say_nothing_open_nothing(sent):
     assert again(sent).state == "sending"
 
 
-def test_one_that_cannot_be_used_does_not_block_the_others(sent, monkeypatch):
+def test_one_that_cannot_be_used_does_not_block_the_others(sent, monkeypatch, caplog):
     tell_ = webhooks.outcomes.tell
 
     def broken(held, fact, actor):
@@ -155,6 +155,8 @@ def test_one_that_cannot_be_used_does_not_block_the_others(sent, monkeypatch):
     webhooks.process_due()
     assert again(sent).external_id == "S-1"
     assert WebhookEvent.objects.filter(processed_at=None).count() == 1, "and it is tried again"
+    assert "a bug of ours" in caplog.text
+    caplog.clear()
 
 
 def test_a_duplicate_in_a_closed_run_is_counted_and_accounted(fake):
