@@ -119,20 +119,18 @@ def decide(actor: Actor, approval_id: uuid.UUID, decision: str, comment: str = "
         raise Invalid("decision must be approved or rejected.", field="decision")
     if decision == "rejected" and not comment.strip():
         raise Invalid("Rejecting needs a reason.", field="comment")
-    late = expire(approval_id)
-    if late:
-        raise Expired("Nobody decided in time: this approval has expired. The run's plan is told so.")
     with transaction.atomic(durable=True):
         run, approval = _lock(approval_id)
         if approval.state != "requested":
             raise AlreadyDecided(_already(approval), state=approval.state, by=approval.decided_name)
         if seen_digest is not None and seen_digest != approval.digest:
             raise AlreadyDecided("What you saw is not what is asked now. Look again.", state=approval.state)
-        if approval.expires_at <= transition.clock():
-            raise Expired("This approval has just expired.")
-        decisions.record(run, approval, decision, actor, comment)
+        if _lapse(run, approval).state == "requested":
+            decisions.record(run, approval, decision, actor, comment)
         waiting.reconsider(run, actor)
-        return approval
+    if approval.state == "expired":  # that is kept, whoever found it
+        raise Expired("Nobody decided in time: this approval has expired. The run's plan is told so.")
+    return approval
 
 
 def _lock(approval_id: uuid.UUID) -> tuple[Run, Approval]:
@@ -163,9 +161,8 @@ def expire(approval_id: uuid.UUID) -> bool:
     """Expire one approval if its time is over; returns whether it has expired now."""
     with transaction.atomic(durable=True):
         run, approval = _lock(approval_id)
-        if approval.state != "requested" or approval.expires_at > transition.clock():
+        if approval.state != "requested" or _lapse(run, approval).state == "requested":
             return False
-        decisions.record(run, approval, "expired", actors.system("deadline"), "Nobody decided in time.")
         waiting.reconsider(run, actors.system("deadline"))
         return True
 
