@@ -86,6 +86,9 @@ class RunBook:
         asked = Effect.objects.filter(run=run, release="asked").exists
         return not run.in_flight and not run.in_doubt and not asked()
 
+    def has_effect(self, run: Run, operation_id: uuid.UUID) -> bool:
+        return Effect.objects.filter(pk=operation_id, run=run).exists()
+
     def effects_of(self, run: Run) -> list[Line]:
         return [effect_line(_of(effect, run)) for effect in Effect.objects.filter(run=run).order_by("created_at")]
 

@@ -9,7 +9,7 @@ import uuid
 
 from django.db import transaction
 
-from ledger import catalogue, outcomes, states
+from ledger import catalogue, outcomes, policies, states
 from ledger.models import Effect
 from ledger.operations import Intent, Permission, holder_of, new_attempt, new_effect, operation_id
 from runs import cleaning, cleanup, transition
@@ -26,7 +26,7 @@ def declare(actor: Actor, run_id: uuid.UUID, token: str, nonce: str, intent: Int
     with transaction.atomic(durable=True):
         run = transition.lock(run_id)
         item = cleaning.fence(actor, run, token, intent.step)
-        _allow(item, intent)
+        _allow(run, item, intent)
         existing = Effect.objects.filter(pk=operation_id(run_id, intent.step, intent.ordinal)).first()
         if existing is not None:
             return _again(outcomes.lock_in(run, existing.pk), nonce, intent)
@@ -35,11 +35,13 @@ def declare(actor: Actor, run_id: uuid.UUID, token: str, nonce: str, intent: Int
         return _begin(actor, run, item, nonce, intent)
 
 
-def _allow(item: Cleanup, intent: Intent) -> None:
+def _allow(run: Run, item: Cleanup, intent: Intent) -> None:
     record = catalogue.capability(intent.provider)
-    if intent.amount is not None or intent.action not in record.cleanup_ok or intent.action in record.compensable.values():
+    listed = intent.action in record.cleanup_ok and intent.action not in record.compensable.values()
+    if not listed or intent.amount is not None or policies.needs_approval(new_effect(run.pk, intent, begin=True)):
         raise NeedsCompensation(
-            f"A cleanup may not {intent.action} at {intent.provider}: it moves money or is not listed as safe. Ask for a compensation.",
+            f"A cleanup may not {intent.action} at {intent.provider}: it moves money, needs an approval or is not listed as safe."
+            " Ask for a compensation.",
             field="action",
         )
     cleaned = Effect.objects.filter(pk=item.cleans).first() if item.cleans else None

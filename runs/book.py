@@ -50,6 +50,9 @@ class Book(Protocol):
     def condition_met(self, run: Run, condition: dict[str, Any]) -> bool:
         """Whether a stored condition of kind `evidence` or `operation` is met."""
 
+    def has_effect(self, run: Run, operation_id: uuid.UUID) -> bool:
+        """Whether the operation is an effect of the run, in whatever state."""
+
     def effects_of(self, run: Run) -> list[Line]:
         """The run's effects with their outcomes, for the worker that takes over."""
 

@@ -30,13 +30,15 @@ def register(
     order: int = 0,
     cleans: uuid.UUID | None = None,
 ) -> tuple[Cleanup, bool]:
-    """Register an item, once per key; returns it and whether it is new. Raises `Cancelled`, `LeaseLost`, `DigestChanged`."""
+    """Register an item, once per key; returns it and whether it is new. Raises `Cancelled`, `LeaseLost`, `DigestChanged`, `Invalid`."""
     run = leases.fence(actor, run_id, token)
     item = Cleanup.objects.filter(run=run, key=key).first()
     if item is not None:
         if digest([item.handler, item.arguments]) != digest([handler, arguments]):
             raise DigestChanged(f"Cleanup {key} of {run.ref} was registered with other arguments. Use another key.", key=key)
         return item, False
+    if cleans is not None and not book().has_effect(run, cleans):
+        raise Invalid(f"cleans must be the operation id of an effect of {run.ref}.", field="cleans")
     item = Cleanup.objects.create(
         run=run, key=key, handler=handler, arguments=arguments, order=order, cleans=cleans, registered_at=transition.clock()
     )
