@@ -43,12 +43,16 @@ def require_approval(
         raise Invalid("over needs an amount in major units, from 0.", field="over")
     with transaction.atomic(durable=True):
         policy, _ = ActionPolicy.objects.select_for_update().get_or_create(provider=provider, action=action)
-        before = {"needs_approval": policy.needs_approval, "over_major": str(policy.over_major) if policy.over_major is not None else None}
+        before = _told(policy)
         policy.needs_approval, policy.over_major = needs, over_major if needs == "over" else None
         policy.version += 1
         policy.changed_by, policy.changed_at = actor.name, transition.clock()
         policy.save()
-        after = {"needs_approval": needs, "over_major": str(policy.over_major) if policy.over_major is not None else None}
-        data = {"before": before, "after": after, "reason": reason, "version": policy.version}
+        data = {"before": before, "after": _told(policy), "reason": reason, "version": policy.version}
         timeline.append_system("policy.changed", actor, f"{provider}.{action}", data)
         return policy
+
+
+def _told(policy: ActionPolicy) -> dict[str, str | None]:
+    limit = policy.over_major
+    return {"needs_approval": policy.needs_approval, "over_major": f"{limit.normalize():f}" if limit is not None else None}
