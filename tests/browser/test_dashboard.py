@@ -130,6 +130,7 @@ def test_too_late_is_said_where_the_reader_is(world: World, sign_in: SignIn) -> 
     photograph(page, "already-closed")
     page.click("#cancel-back")
     expect(page.locator("#run-head .chip-big")).to_have_text("Completed")
+    expect(page.locator("#run-head [data-cancel]")).to_have_count(0)
     assert ref in page.url
 
 
@@ -153,3 +154,43 @@ def test_an_auditor_looks_and_cannot_touch(world: World, sign_in: SignIn) -> Non
     expect(page.locator("#run-head")).to_contain_text("It waits for a worker to claim it.")
     expect(page.locator("#run-head [data-cancel]")).to_have_count(0)
     expect(page.locator("nav a", has_text="Practice")).to_have_count(0)
+
+
+def contradicting(world: World) -> str:
+    """A run whose sender says that its order landed and then that it was refused; returns its reference."""
+    claim = {"holder": "host-9:1:abc", "ttl_s": 60}
+    made = world.api.post("/runs", json={"agent": "nobody", "title": "Order 12 pumps", "claim": claim}).json()
+    run, lease = made["run"]["ref"], made["lease"]["token"]
+    world.api.post(f"/runs/{run}/steps", json={"lease": lease, "key": "order", "kind": "tool"}).raise_for_status()
+    order = {
+        "lease": lease, "nonce": "0f8fad5bd9cb469fa16570867728950e", "step": "order", "ordinal": 1, "provider": "supplier",
+        "action": "create_order", "business_ref": "PO-1042", "amount": 12500, "currency": "EUR", "request": {"lines": [1]},
+    }  # fmt: skip
+    operation = world.api.post(f"/runs/{run}/effects", json=order).json()["operation_id"]
+    landed = {"attempt": 1, "verdict": "landed", "external_id": "SO-7", "amount": 12500, "currency": "EUR"}
+    for told in (landed, {"attempt": 1, "verdict": "refused"}):
+        world.api.post(f"/effects/{operation}/outcome", json=told).raise_for_status()
+    return str(run)
+
+
+def test_a_person_settles_what_answers_disagree_about(world: World, sign_in: SignIn) -> None:
+    ref = contradicting(world)
+    page = sign_in()
+    expect(page.locator("[data-nav=cases] .badge")).to_have_text("1")
+    page.click("[data-nav=cases]")
+    photograph(page, "cases")
+    page.click("[data-row-link]")
+    expect(page.locator("#case-head")).to_contain_text("The sender says it happened, the sender, later, says it was refused.")
+    page.click("#case-claim")
+    page.fill("#finding-notes", "on page 2 of their list")
+    page.check("#verdict-happened")
+    page.click("#finding-save")
+    expect(page.locator("#finding [data-problem]")).to_contain_text("Give the provider's own reference of what happened.")
+    expect(page.locator("#finding-notes")).to_have_value("on page 2 of their list")
+    photograph(page, "case")
+    page.fill("#finding-external", "SO-7")
+    page.click("#finding-save")
+    expect(page.locator("#case-head")).to_contain_text("Settled by Support")
+    page.goto(f"{world.url}/runs/{ref}/")
+    expect(page.locator("#run-effects")).to_contain_text("Support found at")
+    expect(page.locator("#run-effects")).to_contain_text("reference SO-7")
