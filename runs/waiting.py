@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from runs import actors, epochs, leases, states, sweeps, transition
 from runs.actors import Actor
@@ -101,14 +101,17 @@ def _wake_one(run_id: uuid.UUID) -> bool:
 
 
 def _ready() -> Iterator[uuid.UUID]:
-    """The runs whose condition looks met. Every waiting run is looked at, so that those that wait long keep nobody asleep."""
+    """The runs whose condition looks met, those that wait for a person or a child found by one query: such a wait costs nothing."""
     waiting = Run.objects.filter(waits_for__isnull=False, closed_at__isnull=True).order_by("changed_at")
     sure = Q(waits_for__kind="time", wake_at__lte=transition.clock())
     yield from list(waiting.filter(sure).values_list("pk", flat=True))
     own = waiting.filter(waits_for__kind="evidence", in_flight=0, in_doubt=0)
-    others = waiting.filter(waits_for__kind__in=["operation", "child", "approval"])
+    open_question = Approval.objects.filter(run=OuterRef("pk"), state="requested", expires_at__gt=transition.clock())
+    answered = waiting.filter(waits_for__kind="approval").exclude(Exists(open_question))
+    closed_child = Run.objects.filter(parent=OuterRef("pk"), closed_at__isnull=False)
+    parents = waiting.filter(waits_for__kind="child").filter(Exists(closed_child))
     known: dict[str, bool] = {}
-    for run in [*own, *others]:
+    for run in [*own, *answered, *parents, *waiting.filter(waits_for__kind="operation")]:
         assert run.waits_for is not None
         name = f"{run.pk}" if run.waits_for["kind"] == "evidence" else str(sorted(run.waits_for.items()))
         if name not in known:  # many runs may wait for one operation
