@@ -291,3 +291,14 @@ def action_shown(action: Mapping[str, Any]) -> Context:
         "currency": currency,
         "amount_text": amount_text(amount, currency),
     }
+
+
+def result_words(result: Any) -> str:
+    """A run's result in a few words: `supplier order: SO-1, amount: $241.80 USD`. An amount beside a currency is minor units."""
+    if not isinstance(result, dict):
+        return "" if result is None else str(result)[:300]
+    told = dict(result)
+    amount, currency = told.get("amount"), told.get("currency")
+    if isinstance(amount, int) and isinstance(currency, str) and currency:
+        told["amount"] = amount_text(amount, told.pop("currency"))
+    return ", ".join(f"{str(key).replace('_', ' ')}: {value}" for key, value in list(told.items())[:6] if value is not None)[:300]

@@ -325,13 +325,6 @@ def changed_lines(run: Run, seen: int | None, names: story.Names) -> list[str]:
     return [plain(story.tell(event, names)) for event in events]
 
 
-def result_words(result: Any) -> str:
-    """A run's result as a few words: `amount: 125, supplier order: SO-1`."""
-    if isinstance(result, dict):
-        return ", ".join(f"{str(key).replace('_', ' ')}: {value}" for key, value in list(result.items())[:6] if value is not None)[:300]
-    return "" if result is None else str(result)[:300]
-
-
 def by_id(ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, Run]:
     """Several runs as they are stored now."""
     return {run.pk: run for run in Run.objects.filter(pk__in=list(ids))}

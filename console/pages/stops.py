@@ -187,7 +187,7 @@ def _already_closed(run: Run, late: CancelRequest | None) -> Parts:
         return sentences.already_failed_sentence(run.ref)
     landed = tuple(_line_words(entry) for entry in book().holdings([run])[run.pk].landed)
     asked_at = late.at if late is not None else None
-    return sentences.already_closed_sentence(run.ref, run.state, run.closed_at, asked_at, pages.result_words(run.result), landed)
+    return sentences.already_closed_sentence(run.ref, run.state, run.closed_at, asked_at, effect_pages.result_words(run.result), landed)
 
 
 def _line_words(entry: Context) -> str:
