@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.db import connection, transaction
 
+from tests import checker
 from tests.flows.driver import Flow
 from tests.world import SERVERS, World
 
@@ -16,8 +18,20 @@ def flow(world: World, tmp_path: Path) -> Iterator[Flow]:
     made = Flow(world, tmp_path)
     written = {name: len(world.log(name)) for name in SERVERS}
     yield made
+    assert violations(made) == []
     made.close()
     for name, before in written.items():
         said = world.log(name)[before:]
         if name not in made.shaken and "Traceback" in said:
             pytest.fail(f"{name} says:\n{said[-4000:]}")
+
+
+def violations(flow: Flow) -> list[str]:
+    """What the checker finds in everything that happened, held against the supplier's own log."""
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        history = checker.export()
+    for entry in flow.world.supplier_log(kind="execution"):
+        attempt = int(entry["attempt"]) if entry["attempt"] else None
+        history.received.append({"operation_id": entry["idempotency_key"], "attempt": attempt, "executed": True})
+    return checker.violations(history)

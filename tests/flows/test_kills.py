@@ -104,7 +104,7 @@ def test_with_the_whole_host_gone_it_goes_to_a_person(flow: Flow) -> None:
     host = flow.host("sending", lease_s=SHORT_LEASE_S)
     run = flow.start("PO-7")
     standing = host.stands_at("sending")
-    holder = flow.run(run)["lease"]["holder"]
+    holder = flow.wait_event(run, "run.claimed")["subject"]
     assert f":{standing.pid}:" in holder
     host.kill_all()
     flow.host()
