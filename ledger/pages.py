@@ -294,7 +294,7 @@ def action_shown(action: Mapping[str, Any]) -> Context:
 
 
 def result_words(result: Any) -> str:
-    """A run's result in a few words: `supplier order: SO-1, amount: $241.80 USD`. An amount beside a currency is minor units."""
+    """A run's result in a few words: `amount: $241.80 USD, supplier order: SO-1`. An amount beside a currency is minor units."""
     if not isinstance(result, dict):
         return "" if result is None else str(result)[:300]
     told = dict(result)

@@ -134,7 +134,7 @@ def test_too_late_is_refused_with_the_result():
     said = text(response)
     assert response.status_code == 409
     assert f"Not cancelled: this run had already finished. {run.ref} completed at" in said and "before your cancel at" in said
-    assert "Nothing was stopped. Result: supplier order: SO-1, amount: €125.00 EUR." in said
+    assert "Nothing was stopped. Result: amount: €125.00 EUR, supplier order: SO-1." in said
     assert f"1 action took effect: order €125.00 EUR PO-1042 ({effect.ref})." in said
     assert "See what it did" in said and "Cancel this run" not in said
     assert fresh(run).status == "completed"
