@@ -59,6 +59,8 @@ class EffectFacts:
     conflict: tuple[tuple[str, str], ...] = ()
     found_refs: tuple[str, ...] = ()
 
+    can_ask_undo: bool = False
+    """Whether an undo of this action can be asked for here: never promised before it can be done."""
     left_in_place_by: str = ""
     undo: Literal["undo_waiting", "undone", "undo_failed", "cleaned_up"] | None = None
     undo_reference: str = ""
@@ -142,8 +144,10 @@ def _sending(facts: EffectFacts) -> Parts:
         _at(facts.sent_at),
         " when the cancel was accepted at ",
         facts.cancel_at,
-        ". It can't be called back. We are waiting for the answer and will start nothing new."
-        " If it lands, you can ask for it to be undone.",
+        ". It can't be called back. We are waiting for the answer and will start nothing new.",
+        " If it lands, you can ask for it to be undone."
+        if facts.can_ask_undo
+        else f" If it lands, it stays in effect until somebody undoes it with {facts.provider_name}.",
     )
 
 

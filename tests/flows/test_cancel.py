@@ -6,7 +6,7 @@ from tests.flows.webhooks import news_of_order
 STOPPED = "Not sent. This order was stopped before it left us. Nothing reached Supplier. There is nothing to undo."
 IN_FLIGHT = (
     "In flight. We had already sent this order to Supplier at «t» when the cancel was accepted at «t». It can't be called back."
-    " We are waiting for the answer and will start nothing new. If it lands, you can ask for it to be undone."
+    " We are waiting for the answer and will start nothing new. If it lands, it stays in effect until somebody undoes it with Supplier."
 )
 LEARNED = (
     "Landed. We learned it after the cancel. It was sent at «t», before the cancel was accepted at «t»;"

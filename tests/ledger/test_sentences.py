@@ -35,8 +35,14 @@ TABLE = {
         facts("sending"),
         "In flight. We sent this purchase order to Acme at 14:02:05 UTC and are waiting for the answer.",
     ),
-    "in flight, cancelling": (
+    "in flight, cancelling, where no undo can be asked for": (
         facts("sending", cancel_at=T2),
+        "In flight. We had already sent this purchase order to Acme at 14:02:05 UTC when the cancel was accepted at"
+        " 14:02:07 UTC. It can't be called back. We are waiting for the answer and will start nothing new."
+        " If it lands, it stays in effect until somebody undoes it with Acme.",
+    ),
+    "in flight, cancelling": (
+        facts("sending", cancel_at=T2, can_ask_undo=True),
         "In flight. We had already sent this purchase order to Acme at 14:02:05 UTC when the cancel was accepted at"
         " 14:02:07 UTC. It can't be called back. We are waiting for the answer and will start nothing new."
         " If it lands, you can ask for it to be undone.",
