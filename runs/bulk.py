@@ -141,7 +141,7 @@ def _note(job: BulkCancel, line: BulkLine, got: cancellation.Answer | None, now:
 def _is_ours(got: cancellation.Answer, job: BulkCancel) -> bool:
     """A repeat of this very job's cancel, whose answer was lost when a worker died."""
     asked = got.request
-    return asked.channel == "bulk" and asked.actor_id == job.actor["id"] and asked.at >= job.asked_at
+    return got.kind == cancellation.REPEAT and asked.channel == "bulk" and asked.actor_id == job.actor["id"] and asked.at >= job.asked_at
 
 
 def _words(got: cancellation.Answer, answer: str) -> str:
