@@ -17,6 +17,7 @@ import psutil
 
 from examples.purchase_orders.agent import AGENT, PLAN
 from runs.models import Event
+from tests.console.browsing import text
 from tests.proxy import Proxy
 from tests.sdk.faultpoints import Listener, Reached
 from tests.world import World
@@ -203,6 +204,12 @@ class Flow:
         answer = self.cancel(run)
         assert answer.status_code == 202, answer.text
         return dict(answer.json())
+
+    def page(self, run: str) -> str:
+        """What the run's page says to a support person, with every time as «t»."""
+        answer = self.support.get(f"/runs/{run}/")
+        assert answer.status_code == 200, answer.text
+        return words(text(answer))
 
     # The supplier ---------------------------------------------------------------------------------------------------
 

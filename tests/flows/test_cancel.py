@@ -43,6 +43,7 @@ def test_before_anything_is_declared(flow: Flow) -> None:
     ended = flow.wait_status(run, "cancelled")
     assert_stop_was_told(ended)
     assert flow.effects(run) == [] and ended["effects_total"] == 0
+    assert "Stopped. It had sent nothing." in flow.page(run)
     assert flow.at_supplier("PO-1") == {"arrivals": 0, "executions": 0}
     assert flow.notes() == []
 
@@ -61,6 +62,7 @@ def test_before_the_send(flow: Flow) -> None:
     assert ended["settlement"] == "clear"
     effect = flow.effect(run)
     assert (effect["state"], sentence(effect)) == ("withheld", STOPPED)
+    assert STOPPED in flow.page(run)
     assert flow.run(run)["refused_after_cancel"] == 1
     assert flow.at_supplier("PO-2") == {"arrivals": 0, "executions": 0}
 
@@ -75,6 +77,7 @@ def test_while_the_supplier_holds_the_request(flow: Flow) -> None:
     assert in_flight(receipt) == [(effect["operation_id"], 1, "PO-3", AMOUNT, CURRENCY)]
     assert receipt["withheld"] == receipt["landed"] == receipt["unresolved"] == []
     assert sentence(flow.effect(run)) == IN_FLIGHT
+    assert IN_FLIGHT in flow.page(run)
     assert flow.run(run)["status"] == "cancelling"
     flow.world.release(reference="PO-3")
     ended = flow.wait_status(run, "cancelled")
@@ -107,7 +110,7 @@ def test_after_the_supplier_accepted_and_before_its_answer(flow: Flow) -> None:
     assert_stop_was_told(ended)
     effect = flow.effect(run)
     assert [(one["source"], one["used_as"]) for one in effect["evidence"]] == [("webhook", "applied"), ("sender", "agrees")]
-    assert sentence(effect) == told
+    assert sentence(effect) == told and told in flow.page(run)
     assert flow.at_supplier("PO-4") == {"arrivals": 1, "executions": 1}
 
 
@@ -122,6 +125,7 @@ def test_after_the_answer_and_before_it_is_recorded(flow: Flow) -> None:
     kill(standing.pid)
     assert sentence(flow.wait_effect(run, "unknown")).startswith(UNKNOWN)
     closed = flow.wait_status(run, "cancelled_pending")
+    assert UNKNOWN in flow.page(run)
     assert closed["quiet_basis"] == "reaped" and closed["heard_at"]
     flow.world.control("lookup_down", reference="PO-5", times=0)
     ended = flow.wait_status(run, "cancelled_reconciled")
@@ -129,6 +133,7 @@ def test_after_the_answer_and_before_it_is_recorded(flow: Flow) -> None:
     effect = flow.effect(run)
     told = f"{LEARNED} By Supplier's clock it happened at «t». We know it from a look at Supplier."
     assert (effect["state"], effect["how_we_know"], sentence(effect)) == ("landed", "look", told)
+    assert told in flow.page(run)
     assert flow.at_supplier("PO-5") == {"arrivals": 1, "executions": 1}
     assert flow.account(run)["final"] is True
 
@@ -145,6 +150,7 @@ def test_after_completion(flow: Flow) -> None:
     assert told["result"] == flow.run(run)["result"] == {"supplier_order": order["external_id"], "amount": AMOUNT, "currency": CURRENCY}
     effect = flow.effect(run)
     assert (effect["state"], sentence(effect)) == ("landed", NOT_CHANGED)
+    assert NOT_CHANGED in flow.page(run)
     assert flow.run(run)["cancel"] is None and flow.notes() == [run]
     assert flow.at_supplier("PO-6") == {"arrivals": 1, "executions": 1}
 
