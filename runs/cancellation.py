@@ -156,7 +156,7 @@ def heard(actor: Actor, run_id: uuid.UUID, token: str) -> Run:
         if run.cancel_position is not None and run.heard_at is None:
             run.heard_at = transition.clock()
             transition.record(run, "cancel.heard", actor, subject=lease.holder)
-            deliveries.told(run, "acknowledged")
+            deliveries.acknowledged(run)
         return run
 
 

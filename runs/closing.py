@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runs import cleanup, decisions, epochs, states, transition
+from runs import cleanup, decisions, deliveries, epochs, states, transition
 from runs.actors import Actor
 from runs.book import book
 from runs.models import Lease, Run, Step
@@ -51,6 +51,7 @@ def mark_quiet(run: Run, actor: Actor) -> None:
     """Stamp the moment after which nothing of the run is acting, with how we know it."""
     run.quiet_at = transition.clock()
     run.quiet_basis = basis(run)
+    deliveries.at_quiet(run)
     transition.record(run, "run.quiet", actor, data={"basis": run.quiet_basis})
 
 

@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from django.db import connection, transaction
 from django.db.models import Q
 
-from runs import actors, closing, epochs, states, sweeps, transition
+from runs import actors, closing, deliveries, epochs, states, sweeps, transition
 from runs.actors import Actor
 from runs.book import book
 from runs.errors import Cancelled, EffectsInFlight, LeaseLost, NotFound, Problem
@@ -135,6 +135,8 @@ def heartbeat(actor: Actor, run_id: uuid.UUID, token: str) -> dict[str, Any]:
         raise LeaseLost(f"This lease of {held[0]} is over: stop acting for it.", run=held[0])
     state, expires_at, ttl_s = row
     directive = "continue" if state == states.RUNNING or _is_cleaning(run_id, token) else "cancel"
+    if directive == "cancel":
+        deliveries.handed_over(run_id)
     return {"directive": directive, "lease_expires_at": expires_at, "lease_expires_in_s": ttl_s}
 
 
@@ -248,6 +250,8 @@ def where(pairs: list[tuple[uuid.UUID, int]]) -> list[dict[str, Any]]:
             why = "cancelled" if run.cancel_position is not None else "lease_lost"
             lines.append({"run": str(run_id), "ref": run.ref, "directive": "stop", "why": why, "state": run.state})
         elif run.state != states.RUNNING:
+            if run.runtime:
+                deliveries.handed_over(run_id)
             lines.append(
                 {
                     "run": str(run_id),
