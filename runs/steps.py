@@ -13,7 +13,7 @@ from runs import actors, epochs, leases, states, sweeps, transition
 from runs.actors import Actor
 from runs.book import book
 from runs.errors import DigestChanged, EffectsInFlight, Invalid, NotFound
-from runs.models import Run, Step
+from runs.models import Event, Run, Step
 
 FINISHED = frozenset({"done", "failed", "timed_out", "stopped", "discarded"})
 
@@ -87,9 +87,12 @@ def finish(
         if step.state in FINISHED and step.epoch == lease.epoch and step.state == outcome:
             return step, outcome
         recorded = _how_recorded(run, step, lease.epoch, outcome)
+        if recorded in ("late", "discarded") and _kept_before(run, key, lease.epoch, outcome):
+            return step, recorded
         if recorded == "done" and book().step_open(run, key):
             raise EffectsInFlight(f"An effect of step {key} of {run.ref} is still open: suspend until evidence.", step=key)
-        _keep(run, step, recorded, outcome, result, error, cost)
+        late = {"outcome": outcome, "result": result, "error": error, "cost": cost, "epoch": lease.epoch}
+        _keep(run, step, recorded, late)
         _add_cost(run, cost)
         data = {"outcome": outcome, "recorded": recorded, "epoch": lease.epoch, "cost": cost}
         transition.record(run, "step.finished", actor, subject=key, data=data)
@@ -103,15 +106,20 @@ def _how_recorded(run: Run, step: Step, epoch: int, outcome: str) -> str:
     return "discarded" if step.kind == "model_call" else "late"
 
 
-def _keep(run: Run, step: Step, recorded: str, outcome: str, result: Any, error: str, cost: dict[str, Any] | None) -> None:
+def _kept_before(run: Run, key: str, epoch: int, outcome: str) -> bool:
+    """A late report that comes again (a lost answer, a spool) is no news and costs nothing."""
+    told = {"epoch": epoch, "outcome": outcome}
+    return Event.objects.filter(run=run, kind="step.finished", subject=key, data__contains=told).exists()
+
+
+def _keep(run: Run, step: Step, recorded: str, told: dict[str, Any]) -> None:
     values: dict[str, Any] = {}
     if recorded in ("done", "failed"):
-        values = {"state": recorded, "result": result, "error": error, "cost": cost, "finished_at": transition.clock()}
+        values = {name: told[name] for name in ("result", "error", "cost")} | {"state": recorded, "finished_at": transition.clock()}
     else:
-        late = {"outcome": outcome, "result": result, "error": error}
-        values = {"late_result": late, "cost": cost or step.cost}
+        values = {"late_result": told, "cost": step.cost or told["cost"]}
         if step.state in ("running", "waiting") and _is_over(run):
-            ended = "discarded" if recorded == "discarded" else outcome
+            ended = "discarded" if recorded == "discarded" else told["outcome"]
             values |= {"state": ended, "finished_at": transition.clock()}
         elif step.state == "stopped" and recorded == "discarded":
             values |= {"state": "discarded"}
