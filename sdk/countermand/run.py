@@ -204,15 +204,18 @@ class Run:
         title: str | None = None,
         key: str | None = None,
         labels: Json | None = None,
+        runtime: str | None = None,
         wait: bool = True,
     ) -> Any:
         """Start a child run under this run's fence and return its result; the run waits without a process meanwhile.
+
+        `runtime`: where it executes, when only there (`celery`).
 
         `wait=False` starts it (once) and returns None: call again with the same key for its result, after starting
         others. Raises ChildCancelled (with its account), ChildFailed, and RunSuspended while it runs.
         """
         body: Json = {"agent": agent, "title": title or agent, "input": {} if input is None else input}
-        body.update({k: v for k, v in {"business_ref": business_ref, "labels": labels}.items() if v is not None})
+        body.update({k: v for k, v in {"business_ref": business_ref, "labels": labels, "runtime": runtime}.items() if v is not None})
         return waiting.child(self, key or f"child.{agent}" + (f":{business_ref}" if business_ref else ""), body, wait=wait)
 
     def sleep_until(self, key: str, wake_at: str) -> None:

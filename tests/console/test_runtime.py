@@ -5,9 +5,9 @@ import uuid
 import pytest
 
 from console import runtime
-from countermand.errors import RunCancelled
-from runs import cancellation, leases
-from runs.models import Delivery, Step
+from countermand.errors import ChildCancelled, RunCancelled
+from runs import cancellation, children, leases, waiting
+from runs.models import Delivery, Run, Step
 from tests.makers import SUPPORT, WORKER, fresh, new_run
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -23,9 +23,18 @@ def plan(run):
     return run.step("only", lambda: {"seen": run.input["n"]})
 
 
+def parent(run):
+    """A plan that hands a part to a child, and says what became of it."""
+    try:
+        return {"got": run.child("plain", input={"n": 3}, key="part", runtime="celery")}
+    except ChildCancelled as told:
+        return {"told": told.facts}
+
+
 @pytest.fixture
 def celery_agents(settings, tmp_path):
-    settings.CELERY_AGENTS = {"plain": f"{__name__}:plan", "cancelled": f"{__name__}:plan_that_is_cancelled"}
+    plans = {"plain": "plan", "cancelled": "plan_that_is_cancelled", "parent": "parent"}
+    settings.CELERY_AGENTS = {name: f"{__name__}:{plan}" for name, plan in plans.items()}
     settings.COUNTERMAND_HOME = tmp_path
     runtime.client.cache_clear()
     yield
@@ -63,3 +72,33 @@ def test_a_runtime_that_nobody_can_tell_says_so():
     delivery = Delivery.objects.get(run=run)
     assert delivery.state == "unsupported"
     assert "temporal" in delivery.why
+
+
+def waits_for_its_child() -> tuple[Run, Run]:
+    """A parent that has given its lease back for a child that nobody has taken yet."""
+    run, _ = new_run(holder="", agent="parent", runtime="celery")
+    assert runtime.client().claim_once() == "suspended"
+    child = Run.objects.get(parent=run)
+    assert (fresh(run).waits_for, fresh(run).lease_token) == ({"kind": "child", "child": str(child.pk)}, None)
+    return run, child
+
+
+def test_a_parent_is_entered_again_with_the_result_of_its_child(celery_agents):
+    run, child = waits_for_its_child()
+    assert runtime.work_off() == 1
+    assert waiting.wake_due() == 1
+    assert runtime.work_off() == 1
+    children.recount_due()
+    assert (fresh(child).status, fresh(run).status, fresh(run).result) == ("completed", "completed", {"got": {"seen": 3}})
+
+
+def test_a_child_that_is_cancelled_alone_is_told_to_the_plan_with_its_account(celery_agents):
+    run, child = waits_for_its_child()
+    cancellation.request_cancel(SUPPORT, child.pk, reason="Not this part.")
+    assert waiting.wake_due() == 1
+    assert runtime.work_off() == 1
+    children.recount_due()
+    told = fresh(run).result["told"]
+    assert (fresh(run).status, told["ref"], told["state"]) == ("completed", child.ref, "cancelled")
+    assert (told["account"]["run"], told["account"]["state"], told["account"]["final"]) == (child.ref, "cancelled", True)
+    assert Step.objects.get(run=run, key="part").state == "failed", "another worker's plan is told the same"
