@@ -69,10 +69,10 @@ class World:
     def pid(self, name: str) -> int:
         return self.processes.pid(name)
 
-    def start_agent_worker(self, *options: str, **environment: str) -> str:
-        """Starts one purchase-order worker host; returns its name (`agent-1`, …). It ends with the test."""
+    def start_agent_worker(self, *options: str, program: str = "examples.purchase_orders", **environment: str) -> str:
+        """Starts one worker host, of purchase orders by default; returns its name (`agent-1`, …). It ends with the test."""
         self._agents += 1
-        spec = processes.agent_worker(self._agents, self.url, TOKEN, self.supplier_url, environment, options)
+        spec = processes.agent_worker(self._agents, self.url, TOKEN, self.supplier_url, environment, options, program)
         self.processes.start(spec)
         return spec.name
 

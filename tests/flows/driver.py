@@ -80,7 +80,15 @@ class Flow:
 
     # Workers --------------------------------------------------------------------------------------------------------
 
-    def host(self, *points: str, spool: Path | None = None, concurrency: int = 1, lease_s: float = LEASE_S, **environment: str) -> Host:
+    def host(
+        self,
+        *points: str,
+        spool: Path | None = None,
+        concurrency: int = 1,
+        lease_s: float = LEASE_S,
+        program: str = "examples.purchase_orders",
+        **environment: str,
+    ) -> Host:
         """Start a worker host whose child stops at these fault points. Every host has a spool of its own unless one is given."""
         listener = self._stack.enter_context(Listener(*points))
         if spool is None:
@@ -88,7 +96,7 @@ class Flow:
             spool = self.folder / f"spool-{self._spools}"
         told = {"COUNTERMAND_SPOOL": str(spool), "PURCHASE_ORDERS_OUTBOX": str(self.outbox), **listener.env, **environment}
         options = ("--lease-s", f"{lease_s:g}", "--concurrency", str(concurrency))
-        return Host(self, listener, spool, self.world.start_agent_worker(*options, **told))
+        return Host(self, listener, spool, self.world.start_agent_worker(*options, program=program, **told))
 
     def proxy(self, url: str) -> Proxy:
         """A proxy before the control plane (`world.url`) or the supplier, for as long as the test."""
