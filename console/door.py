@@ -6,6 +6,7 @@ It gives the same dicts and the same refusals as the API, because both go throug
 from __future__ import annotations
 
 import functools
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,8 @@ from runs.calls import Call
 from runs.parsing import parse
 
 LOOK_EVERY_S = 0.2
+LISTEN_S = 2.0
+"""A thread that listens for directives looks up this often whether its run is over."""
 
 
 class DjangoDoor:
@@ -39,11 +42,18 @@ class DjangoDoor:
         return _until(given["wait_s"], lambda: self._do(worker.claim, given=body), lambda answer: answer.status != 204)
 
     def heartbeat(self, run: str, body: Json) -> Answer:
-        return self._do(worker.heartbeat, run, given=body)
+        try:
+            return self._do(worker.heartbeat, run, given=body)
+        finally:
+            self._leave()
 
     def directives(self, runs: list[tuple[str, int]], heard: list[str], wait_s: float) -> Answer:
         query = {"runs": ",".join(f"{run}:{epoch}" for run, epoch in runs), "heard": ",".join(heard), "wait_s": wait_s}
-        return _until(wait_s, lambda: self._do(worker.directives, given=query), lambda answer: bool(answer.body["directives"]))
+        try:
+            wait_s = min(wait_s, LISTEN_S)
+            return _until(wait_s, lambda: self._do(worker.directives, given=query), lambda answer: bool(answer.body["directives"]))
+        finally:
+            self._leave()
 
     def heard(self, run: str, body: Json) -> Answer:
         return self._do(worker.heard, run, given=body)
@@ -107,6 +117,11 @@ class DjangoDoor:
     def close(self) -> None:
         """Give back this thread's connection."""
         connection.close()
+
+    def _leave(self) -> None:
+        """The SDK's own threads end with the run, and their connections would outlive them."""
+        if threading.current_thread().name.startswith("countermand-"):
+            connection.close()
 
     def _do(self, made: Call, *path: str, **given: Any) -> Answer:
         close_old_connections()

@@ -54,7 +54,8 @@ def celery_worker(environment: Mapping[str, str]) -> Spec:
 
 def celery_agents(environment: Mapping[str, str]) -> Spec:
     """The worker for agents that run inside Celery: one run at a time, on a queue of its own."""
-    options = ("--pool", "solo", "--queues", f"{environment.get('CELERY_QUEUE', 'countermand')}-agents")
+    queue = {**os.environ, **environment}.get("CELERY_QUEUE", "countermand")
+    options = ("--pool", "solo", "--queues", f"{queue}-agents")
     quiet = ("--without-gossip", "--without-mingle", "--loglevel", "WARNING")
     command = (sys.executable, "-m", "celery", "-A", "console.celery", "worker", *options, *quiet)
     return Spec("celery-agents", command, {**environment, **UNPOOLED})
@@ -77,10 +78,16 @@ def supplier(port: int, store: Path, webhook_url: str, webhook_secret: str, envi
 
 
 def agent_worker(
-    number: int, url: str, token: str, supplier_url: str, environment: Mapping[str, str], options: tuple[str, ...] = ()
+    number: int,
+    url: str,
+    token: str,
+    supplier_url: str,
+    environment: Mapping[str, str],
+    options: tuple[str, ...] = (),
+    program: str = "examples.purchase_orders",
 ) -> Spec:
     known = {"COUNTERMAND_URL": url, "COUNTERMAND_TOKEN": token, "SUPPLIER_URL": supplier_url}
-    command = (sys.executable, "-m", "examples.purchase_orders", *options)
+    command = (sys.executable, "-m", program, *options)
     return Spec(f"agent-{number}", command, {**known, **environment})
 
 
