@@ -5,13 +5,16 @@ import os
 import time
 from typing import Any
 
-from countermand import Run
+from countermand import Approval, Run
+from examples.money import decimal_text, minor_units
 from examples.purchase_orders import where
 from examples.purchase_orders.orders import option_s, supplier_request, validate
 from examples.purchase_orders.supplier_client import ANSWER_TIMEOUT_S, create_order
 
 AGENT = "purchase-order"
 PLAN = ["validate", "order", "notify"]
+APPROVAL_OVER = "5000"
+"""Orders over this many units of their currency are confirmed by a person."""
 _HEARS_EVERY_S = 0.25
 
 
@@ -23,6 +26,7 @@ def purchase_order(run: Run) -> dict[str, Any]:
         run.step("pause", pause, seconds, kind="wait", title="Wait before ordering", hears_cancel_every_s=_HEARS_EVERY_S)
     request = supplier_request(order)
     answer_timeout_s = option_s(run.input, "answer_timeout_s", ANSWER_TIMEOUT_S)
+    allowed = ask(run, order, request) if order["total"] > minor_units(APPROVAL_OVER, order["currency"]) else None
     sent = run.effect(
         "supplier",
         "create_order",
@@ -31,12 +35,23 @@ def purchase_order(run: Run) -> dict[str, Any]:
         amount=order["total"],
         currency=order["currency"],
         request=request,
+        approval=allowed,
         answer_within_s=answer_timeout_s + 5,
         declare_first=run.input.get("declare_first") is True,
         send=lambda op: create_order(where.supplier_url(), op, request, answer_timeout_s=answer_timeout_s),
     )
     run.step("notify", notify, order, sent, title="Tell the requester")
     return {"supplier_order": sent.external_id, "amount": sent.amount, "currency": sent.currency}
+
+
+def ask(run: Run, order: dict[str, Any], request: dict[str, Any]) -> Approval:
+    """A large order is confirmed by a person, for exactly what is then sent. Asking is a courtesy: the control plane insists anyway."""
+    action = {
+        "provider": "supplier", "action": "create_order", "business_ref": order["ref"],
+        "amount": order["total"], "currency": order["currency"], "request": request,
+    }  # fmt: skip
+    total = f"{decimal_text(order['total'], order['currency'])} {order['currency']}"
+    return run.approval("confirm", question=f"Send {order['ref']} over {total} to {order['supplier']}?", action=action)
 
 
 def pause(run: Run, seconds: float) -> dict[str, float]:

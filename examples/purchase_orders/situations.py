@@ -54,6 +54,15 @@ SITUATIONS: tuple[Situation, ...] = (
         (("BRG-6204-2RS", 12, "4.35"), ("SEAL-TC-35-52-7", 40, "1.80")),
     ),
     Situation(
+        "needs_approval",
+        "An order that a person must approve",
+        "The order is over 5,000.00, so the run asks and stands still, for days if need be, without a worker. Decide as an"
+        " approver: approved, exactly this order is sent; rejected, nothing is. Cancel meanwhile, and nobody can approve it any more.",
+        "Kugel & Sohn GmbH",
+        "EUR",
+        (("GEARBOX-WPA-120", 4, "1480.00"), ("COUPLING-L100", 4, "46.50")),
+    ),
+    Situation(
         "before_send",
         "Time to cancel before the send",
         "The agent waits 30 s before it orders. Cancel in that time: nothing reaches the supplier and nothing needs undoing.",

@@ -122,12 +122,27 @@ def test_a_lost_answer_is_reported_as_unknown_and_the_run_waits(supplier: Simula
     assert len(supplier.log("PO-6", "arrival")) == 1
 
 
+def test_a_large_order_is_asked_for_and_sent_as_it_was_approved(supplier: Simulator, worker: Double) -> None:
+    run = worker.add(agent.AGENT, **situations.BY_KEY["needs_approval"].run_input("PO-7"))
+    worker.wait_for(lambda: run.state == "awaiting_approval")
+    (asked,) = worker.bodies("/approvals")
+    assert asked["question"] == "Send PO-7 over 6106.00 EUR to Kugel & Sohn GmbH?"
+    worker.approvals["confirm"] = {"decision": "approved", "id": "A-1"}
+    with worker.changed:
+        run.state, run.waits = "scheduled", None
+        worker.changed.notify_all()
+    worker.wait_for(lambda: run.state == "completed")
+    (sent,) = worker.bodies("/effects")
+    assert sent["approval"] == "A-1"
+    assert {name: sent[name] for name in asked["action"]} == asked["action"]
+
+
 @pytest.mark.parametrize("situation", situations.SITUATIONS, ids=lambda situation: situation.key)
 def test_every_situation_is_an_order_and_controls_that_the_supplier_takes(supplier: Simulator, situation: situations.Situation) -> None:
     reference = f"PO-D-{situation.key}"
     order = agent.validate(situation.run_input(reference))
     assert order["ref"] == reference
-    assert order["total"] < 500_000
+    assert (order["total"] > 500_000) == (situation.key == "needs_approval")
     for control in situation.supplier_controls(reference):
         supplier.http.post("/control", json=control).raise_for_status()
     armed = supplier.http.get("/control").json()["armed"]

@@ -199,7 +199,11 @@ class Flow:
     @cached_property
     def support(self) -> httpx.Client:
         """A support person who is logged in."""
-        client = self.world.log_in("support")
+        return self.person("support")
+
+    def person(self, name: str) -> httpx.Client:
+        """One of the world's people, logged in until the test ends."""
+        client = self.world.log_in(name)
         self._stack.callback(client.close)
         return client
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import httpx
+
+from examples.purchase_orders.agent import AGENT
+from examples.purchase_orders.situations import BY_KEY
+from ledger import policies
 from runs.models import Delivery
 from tests.flows.driver import SHORT_LEASE_S, Flow, Host, Json, kill, until
+from tests.makers import ADMIN
 
 PROGRAM = "tests.flows.programs"
 ITEMS = ["one", "two", "three"]
@@ -92,9 +100,8 @@ def test_sigkill_of_the_whole_host_in_the_middle_of_a_cleanup_and_a_restart(flow
 def test_a_second_person_cancels_in_the_middle_of_a_cleanup(flow: Flow) -> None:
     first, run, standing = cleaning_stands(flow)
     asked = flow.run(run)["cancel"]
-    other = flow.world.log_in("approver")
+    other = flow.person("approver")
     again = other.post(f"/api/v1/runs/{run}/cancellation", json={"mode": "cancel", "reason": "Me too!"})
-    other.close()
     assert again.status_code == 200, again.text
     first.points.pass_all()
     standing.release()
@@ -140,6 +147,55 @@ def test_a_child_that_is_killed_with_two_runs_gives_both_to_another(flow: Flow) 
     for run in runs:
         flow.wait_status(run, "completed")
         assert "lease.reaped" in flow.kinds(run)
+
+
+# Approvals ----------------------------------------------------------------------------------------------------------
+
+
+def asks(flow: Flow, reference: str) -> tuple[str, httpx.Client, str]:
+    """A large order that waits for a person while no worker is there; the run, an approver, and where they decide."""
+    policies.require_approval(ADMIN, "supplier", "create_order", "over", Decimal(5000))
+    made = flow.host()
+    run = create(flow, AGENT, BY_KEY["needs_approval"].run_input(reference), business_ref=reference)
+    seen = flow.wait_status(run, "awaiting_approval")
+    assert seen["lease"] is None
+    flow.world.stop(made.name)
+    approver = flow.person("approver")
+    inbox = approver.get("/approvals/").text
+    assert f"Send {reference} over 6106.00 EUR to Kugel" in inbox and "€6,106.00 EUR" in inbox
+    found = re.search(r"/approvals/[^/]+/approve", inbox)
+    assert found is not None
+    return run, approver, found.group()
+
+
+def decide(approver: httpx.Client, where: str) -> httpx.Response:
+    digest = re.search(r'name="digest" value="([0-9a-f]+)"', approver.get(where).text)
+    assert digest is not None
+    return approver.post(where, data={"digest": digest.group(1), "csrfmiddlewaretoken": approver.cookies["csrftoken"]})
+
+
+def test_a_large_order_is_sent_only_when_a_person_has_approved_it(flow: Flow) -> None:
+    run, approver, where = asks(flow, "PO-7")
+    assert decide(approver, where).status_code == 302
+    assert flow.run(run)["status"] == "scheduled" and flow.at_supplier("PO-7")["arrivals"] == 0
+    flow.host()
+    flow.wait_status(run, "completed")
+    assert flow.at_supplier("PO-7") == {"arrivals": 1, "executions": 1}
+    assert flow.steps_run(run) == ["validate", "order", "notify"], "what was finished before the wait is not done again"
+    assert "Approved by Approver" in approver.get("/approvals/?tab=decided").text
+
+
+def test_approving_a_second_after_the_cancel_is_refused_and_sends_nothing(flow: Flow) -> None:
+    run, approver, where = asks(flow, "PO-8")
+    opened = approver.get(where).text
+    flow.accepted(run)
+    flow.wait_status(run, "cancelled")
+    digest = re.search(r'name="digest" value="([0-9a-f]+)"', opened)
+    assert digest is not None
+    late = approver.post(where, data={"digest": digest.group(1), "csrfmiddlewaretoken": approver.cookies["csrftoken"]})
+    assert late.status_code == 409 and "Your decision changed nothing." in late.text
+    flow.host()
+    assert flow.run(run)["status"] == "cancelled" and flow.at_supplier("PO-8") == {"arrivals": 0, "executions": 0}
 
 
 # Silence ------------------------------------------------------------------------------------------------------------

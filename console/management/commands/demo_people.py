@@ -4,6 +4,7 @@ import contextlib
 import json
 import secrets
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ from django.contrib.auth.models import Group, User
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from console.auth import TokenRefused, credential_for
+from console.auth import TokenRefused, credential_for, person_actor
 from console.embedded.demo import write_private
 from console.models import Credential
+from examples.purchase_orders.agent import APPROVAL_OVER
+from ledger import policies
+from ledger.models import ActionPolicy
 from runs.actors import MACHINE_SCOPES
 
 PEOPLE = {
@@ -29,7 +33,7 @@ RENEW_WITHIN = timedelta(days=7)
 
 
 class Command(BaseCommand):
-    help = "Make the demo's people and its agents' token. Passwords and a live token stay what they are."
+    help = "Make the demo's people, its agents' token and its limit for orders. Passwords and a live token stay what they are."
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not settings.PRACTICE:
@@ -38,6 +42,7 @@ class Command(BaseCommand):
         known = json.loads(path.read_text("utf-8")) if path.exists() else {}
         known["people"] = {name: _person(name, known) for name in PEOPLE}
         known["agent_token"] = _token(known.get("agent_token"))
+        _limit_orders()
         write_private(path, json.dumps(known, indent=2))
         self.stdout.write(f"People and token are in {path}.")
 
@@ -52,6 +57,15 @@ def _person(name: str, known: dict[str, Any]) -> dict[str, str]:
         user.save()
     user.groups.set([Group.objects.get(name=group)])
     return {"username": name, "password": password}
+
+
+def _limit_orders() -> None:
+    """The administrator puts orders over 5,000.00 of their currency under approval, once."""
+    if not ActionPolicy.objects.filter(provider="supplier", action="create_order").exists():
+        actor = person_actor(User.objects.get(username="admin"))
+        policies.require_approval(
+            actor, "supplier", "create_order", "over", Decimal(APPROVAL_OVER), "Large orders are confirmed by a person."
+        )
 
 
 def _token(known: str | None) -> str:
