@@ -204,6 +204,10 @@ def _held_elsewhere(actor: Actor, run_id: uuid.UUID, token: str, intent: Intent)
         raise InDoubt(f"{what} is under way or unknown in {holder.run.ref} ({holder.ref}). Wait for that operation.", **facts)
     if intent.if_exists != "reuse":
         raise AlreadyLanded(f"{what} has already happened in {holder.run.ref} ({holder.ref}).", **facts)
+    if holder.state == states.REVERSED:
+        raise AlreadyLanded(
+            f"{what} happened in {holder.run.ref} and was undone since ({holder.ref}): there is nothing to rely on.", **facts
+        )
     if holder.request_digest != intent.request_digest():
         raise PayloadMismatch(f"{what} happened in {holder.run.ref} with another payload ({holder.ref}).", **facts)
     Reliance.objects.get_or_create(run=run, step_key=intent.step, ordinal=intent.ordinal, defaults={"effect": holder})

@@ -7,7 +7,7 @@ Evidence, state, counters and event are one commit; nothing here starts a send.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -108,6 +108,8 @@ def report(
         if held.attempts[index].reported_at is not None and _heard_before(held.effect, attempt, fact):
             return settling.AGREES, held.effect
         mismatch = does_not_match(held.effect, fact) if verdict == states.LANDED else ""
+        if not mismatch and is_another_object(held.effect, fact):
+            mismatch = f"{fact.external_id} beside {held.effect.external_id}"
         before = [a.state for a in held.attempts]
         judged = settling.from_sender(held.effect.state, before, index, verdict, _unsent(held.run), bool(mismatch))
         _hear_sender(held.attempts[index])
@@ -143,6 +145,9 @@ def tell(held: Locked, fact: Fact, actor: Actor) -> str:
         keep(held.effect, fact, settling.LATE, actor)
         return settling.LATE
     note = does_not_match(held.effect, fact) if fact.verdict in (states.LANDED, states.PENDING) else ""
+    if not note and is_another_object(held.effect, fact):
+        known = held.effect.external_id
+        fact = replace(fact, verdict=states.DUPLICATED, detail={**fact.detail, "external_ids": [known, fact.external_id]})
     verdict = states.CONFLICTED if note else fact.verdict
     judged = settling.from_outside(held.effect.state, [a.state for a in held.attempts], verdict)
     apply(held, fact, judged, actor, note=note)
@@ -176,6 +181,12 @@ def does_not_match(effect: Effect, fact: Fact) -> str:
     if fact.currency and effect.currency and fact.currency != effect.currency:
         return f"currency {fact.currency} instead of {effect.currency}"
     return ""
+
+
+def is_another_object(effect: Effect, fact: Fact) -> bool:
+    """Whether the provider confirms an object beside the one that we know: the action happened more than once."""
+    known = effect.external_id if effect.state in states.LANDED_LIKE else ""
+    return fact.verdict == states.LANDED and bool(known and fact.external_id) and known != fact.external_id
 
 
 def keep(effect: Effect, fact: Fact, used_as: str, actor: Actor, attempt: int | None = None) -> None:

@@ -197,6 +197,8 @@ def stopped(actor: Actor, run_id: uuid.UUID, token: str) -> Run:
         run = transition.lock(run_id)
         actor.require(actors.RUN_WORK, run.agent)
         lease = epochs.lease_of(run, token)
+        if run.cancel_position is not None and run.heard_at is None and run.lease_token == token:
+            run.heard_at = transition.clock()  # whoever stops for a cancel has heard it, though the word itself may come later
         _sender_stopped(run, lease, actor, "worker")
         return run
 
