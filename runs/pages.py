@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from runs import cleanup, sentences, states, story, transition
+from runs import cleanup, doing, sentences, states, story, transition
 from runs.actors import Actor
 from runs.allowed import allowed_actions
 from runs.models import CancelRequest, Cleanup, Event, Lease, Run, Step
@@ -278,6 +278,7 @@ def plan(preview: Context, line: Any) -> Context:
         "landed": [line(one) for part in everything for one in part["landed"]],
         "cleanups": [one["key"] for part in everything for one in part["cleanups"]],
         "hears": _hears(everything),
+        "running": doing.running(uuid.UUID(part["id"]) for part in everything),
         "quiet_note": "",
         "digest": preview.get("plan_digest", ""),
     }

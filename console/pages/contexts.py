@@ -8,7 +8,7 @@ from typing import Any
 from ledger import pages as effect_pages
 from reconciliation import pages as case_pages
 from reconciliation import states as case_states
-from runs import asking, pages, states
+from runs import asking, doing, pages, states
 from runs.actors import Actor
 from runs.models import Run
 from runs.wording import Ref, say
@@ -84,6 +84,7 @@ def run_page(run: Run, actor: Actor, before: int | None = None) -> Context:
         "effects": shown,
         "receipt": receipt(run),
         "children": pages.children(run),
+        "doing": doing.now(run),
         "timeline": timeline,
         "earlier_url": f"/runs/{run.ref}/?before={earlier}#run-timeline" if earlier else "",
         "older": before is not None,

@@ -8,7 +8,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from ledger import outcomes
-from runs import cancellation, leases, lifecycle
+from runs import cancellation, cleaning, leases, lifecycle, steps
 from runs.models import Run
 from tests.console.browsing import HTMX, person, text
 from tests.makers import (
@@ -385,3 +385,63 @@ def test_looks_are_listed_as_evidence(fake):
     tell(send(run, token, provider="fake"), "unknown")
     look(40)
     assert "A look at Fake: nothing found" in shown(run)
+
+
+# What it is doing, what it has cost, whom it was told
+
+
+def test_running_steps_say_how_far_they_are_and_whether_they_hear():
+    run, token = new_run()
+    step(run, token, "count", title="Count the stock", hears_cancel_every_s=0.5)
+    step(run, token, "print")
+    steps.progress(run.pk, token, [{"key": "count", "progress": 0.4, "message": "40 of 100"}])
+    said = shown(run)
+    assert "What it is doing now" in said
+    assert "Count the stock 40 % 40 % 40 of 100 hears a cancel within 0.5 s · last answered" in said
+    assert "print can’t hear a cancel: it stops when it ends" in said
+    part = person().get(f"/runs/{run.ref}/doing", **HTMX).content.decode()
+    assert part.strip().startswith('<section class="section" id="run-doing"') and 'hx-trigger="every 5s"' in part
+    dialog = text(person().get(f"/runs/{run.ref}/cancel"))
+    assert "“Count the stock” hears a cancel within 0.5 s · last answered" in dialog
+    assert "“print” can’t hear a cancel: it stops when it ends" in dialog
+
+
+def test_what_model_calls_cost_before_and_after_the_cancel():
+    run, token = new_run()
+    for key in ("think", "again"):
+        step(run, token, key, kind="model_call")
+    cost = {"currency": "EUR", "micros": 12300, "output_tokens": 1200}
+    steps.finish(WORKER, run.pk, token, "think", "done", {}, cost=cost)
+    assert "Model calls cost 0.0123 EUR, 1,200 output tokens" in shown(run)
+    cancel(run)
+    steps.finish(WORKER, run.pk, token, "again", "done", {}, cost=cost | {"micros": 5})
+    leases.stopped(WORKER, run.pk, token)
+    said = shown(run)
+    assert "0.0123 EUR, 1,200 output tokens before the cancel · 0.000005 EUR, 1,200 output tokens after it" in said
+    assert "What it is doing now" not in said
+
+
+def test_how_its_runtime_was_told():
+    run, token = new_run(runtime="celery")
+    cancel(run)
+    cancellation.heard(WORKER, run.pk, token)
+    assert "Native cancel celery: acknowledged" in shown(run)
+    run, _ = new_run(runtime="temporal")
+    cancel(run)
+    assert "Native cancel temporal: unsupported. Nobody delivers a native cancel to temporal yet" in shown(run)
+
+
+def test_children_with_their_states_and_what_was_left_behind():
+    run, token = new_run()
+    child, child_token = child_of(run, token, "w-2", title="The first part")
+    cleaning.register(WORKER, run.pk, token, "release-hold", "nobody", {})
+    assert "Child runs 1, 1 not closed" in shown(run) and "The first part Running" in shown(run)
+    cancel(run)
+    for one, its in ((run, token), (child, child_token)):
+        leases.stopped(WORKER, one.pk, its)
+    let_time_pass(601)
+    sweep()
+    sweep()
+    said = shown(run)
+    assert "The first part Cancelled" in said
+    assert "Cleanup did not reach release-hold: no worker took it within 10 minutes." in said
