@@ -4,7 +4,7 @@ from django.conf import settings
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from console.pages import actions, approvals, cases, help, runs, stops
+from console.pages import actions, approvals, bulk, cases, help, runs, stops
 
 urlpatterns = [
     path("", RedirectView.as_view(url="/runs/")),
@@ -16,6 +16,9 @@ urlpatterns = [
     path("runs/<str:ref>/cancel", stops.cancel),
     path("runs/<str:ref>/cancel/plan", stops.cancel_plan),
     path("runs/<str:ref>/terminate", stops.terminate),
+    path("runs/<str:ref>/doing", runs.doing),
+    path("bulk/cancel", bulk.ask),
+    path("bulk/<str:pk>/", bulk.progress),
     path("effects/<str:ref>", runs.effect),
     path("cases/", cases.case_list),
     path("cases/<str:ref>/", cases.case_detail),

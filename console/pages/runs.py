@@ -13,7 +13,8 @@ from console.pages import contexts
 from console.pages.guard import number, page
 from ledger import accounts
 from ledger import queries as effect_queries
-from runs import listing, pages, queries
+from runs import actors, listing, pages, queries
+from runs import doing as what_it_does
 from runs.actors import Actor
 from runs.errors import Invalid, NotFound
 from runs.models import Run
@@ -44,6 +45,8 @@ def _list(request: HttpRequest) -> dict[str, Any]:
     query.pop("cursor", None)
     return {
         "rows": pages.rows(found.items, actor),
+        "may_pick": actor.may(actors.RUN_CANCEL),
+        "all_url": f"/bulk/cancel?{query.urlencode()}&all=1" if wanted.narrows else "",
         "filters": listing.form(params, wanted),
         "applied": listing.applied(params, wanted),
         "clear_url": "/runs/" if wanted.narrows else "",
@@ -103,6 +106,13 @@ def run_detail(request: HttpRequest, ref: str) -> HttpResponse:
     if ref != run.ref:
         return redirect(f"/runs/{run.ref}/")
     return render(request, "runs/detail.html", contexts.run_page(run, actor_of(request), number(request.GET.get("before"))))
+
+
+@page("GET")
+def doing(request: HttpRequest, ref: str) -> HttpResponse:
+    """`/runs/R-…/doing`: the part of the page that says how far the running steps are; the page asks for it again while the run is open."""
+    run = run_of(request, ref)
+    return render(request, "runs/detail.html#doing", {"run": run, "doing": what_it_does.now(run)})
 
 
 @page("GET")
