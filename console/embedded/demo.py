@@ -140,7 +140,7 @@ def _prepare(environment: dict[str, str]) -> None:
         done = subprocess.run(  # noqa: S603
             [sys.executable, "manage.py", command, "--verbosity", "0"],
             cwd=processes.CHECKOUT,
-            env={**os.environ, **told},
+            env={**os.environ, **processes.UNPOOLED, **told},
             capture_output=True,
             text=True,
         )

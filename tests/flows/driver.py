@@ -59,7 +59,7 @@ class Host:
         """kill -9 of the supervisor and, at once, of its children: nobody is left to say that they are gone."""
         processes = [self.supervisor, *self.children()]
         for process in processes:  # the supervisor first, so that it reaps nobody
-            process.send_signal(signal.SIGSTOP)
+            freeze(process.pid)
         for process in processes:
             process.kill()
         self.flow.world.kill(self.name)
@@ -262,10 +262,16 @@ def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
+def freeze(pid: int) -> None:
+    """SIGSTOP, and wait until the kernel has stopped it: the signal alone says nothing of when."""
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, f"process {pid} to stand still")
+
+
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
     """The process stands still in the block."""
-    os.kill(pid, signal.SIGSTOP)
+    freeze(pid)
     try:
         yield
     finally:

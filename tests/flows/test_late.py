@@ -3,7 +3,7 @@
 import os
 import signal
 
-from tests.flows.driver import SHORT_LEASE_S, Flow, kill, until, words
+from tests.flows.driver import SHORT_LEASE_S, Flow, freeze, kill, until, words
 
 
 def test_a_success_after_absent_and_another_success_is_kept_for_a_person(flow: Flow) -> None:
@@ -62,7 +62,7 @@ def test_a_worker_that_sleeps_before_the_send_and_wakes_after_its_lease(flow: Fl
     host = flow.host("before_declare", lease_s=SHORT_LEASE_S, COUNTERMAND_URL=plane.url)
     run = flow.start("PO-3")
     standing = host.stands_at("before_declare")
-    os.kill(standing.pid, signal.SIGSTOP)
+    freeze(standing.pid)
     standing.release()
     flow.wait_event(run, "lease.expired")
     asked_before = len(plane.seen)
@@ -81,7 +81,7 @@ def test_a_worker_that_sleeps_with_the_permission_sends_nothing_when_it_wakes(fl
     host = flow.host("sending", lease_s=SHORT_LEASE_S)
     run = flow.start("PO-4")
     standing = host.stands_at("sending")
-    os.kill(standing.pid, signal.SIGSTOP)
+    freeze(standing.pid)
     standing.release()
     flow.wait_status(run, "awaiting_evidence")
     effect = flow.wait_effect(run, "ambiguous")
@@ -122,7 +122,7 @@ def test_a_sleeper_that_is_killed_in_its_sleep_is_proved_gone(flow: Flow) -> Non
     host = flow.host("sending", lease_s=SHORT_LEASE_S)
     run = flow.start("PO-6")
     standing = host.stands_at("sending")
-    os.kill(standing.pid, signal.SIGSTOP)
+    freeze(standing.pid)
     flow.wait_status(run, "awaiting_evidence")
     host.points.pass_all()
     kill(standing.pid)
