@@ -128,7 +128,8 @@ class Sought:
 class Found:
     """One object at the provider. `amount` is in minor units; `at` is the provider's own clock.
 
-    `operation_id` and `undone_by` are set only when the provider hands back the keys that we sent.
+    `operation_id` and `undone_by` are set only when the provider hands back the keys that we sent. `undone_amount`, in minor
+    units: how much of a landed object has been undone so far, by whomever (all of it: it reads reversed); None: not told.
     """
 
     external_id: str
@@ -139,6 +140,7 @@ class Found:
     at: datetime | None
     operation_id: str | None = None
     undone_by: str | None = None
+    undone_amount: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,12 +70,13 @@ class Wire:
         *,
         params: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
+        content: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Exchange:
-        """Send one request and read its whole answer. NothingLeft or NoAnswer otherwise."""
+        """Send one request (`body` as JSON, or `content` as it is) and read its whole answer. NothingLeft or NoAnswer otherwise."""
         until = time.monotonic() + self._timeout_s
         try:
-            with self._connection().stream(method, path, params=params, json=body, headers=headers) as response:
+            with self._connection().stream(method, path, params=params, json=body, content=content, headers=headers) as response:
                 return _exchange(response, _read(response, until))
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol) as error:
             raise NothingLeft(f"{type(error).__name__}: {error}") from error
