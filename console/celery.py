@@ -10,7 +10,7 @@ from console import broker
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 
 broker.install()
-app = Celery("countermand")
+app = Celery("countermand", task_cls="console.beats:Noted")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
@@ -28,8 +28,9 @@ SCHEDULE: dict[str, tuple[str, float]] = {
     "cases wanted, moot or lapsed": ("reconciliation.keep_cases", 2.0),
 }
 
+AGENTS = "console.run_agents"
 if settings.CELERY_AGENTS:
-    SCHEDULE["agents that run inside Celery"] = ("console.run_agents", 1.0)
+    SCHEDULE["agents that run inside Celery"] = (AGENTS, 1.0)
 
 app.conf.beat_schedule = {
     name: {"task": task, "schedule": seconds_between, "options": {"expires": max(seconds_between, 5)}}

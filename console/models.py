@@ -1,4 +1,4 @@
-"""The table of machine credentials. The secret itself is never stored: it is shown once, when it is made."""
+"""The tables of machine credentials and of the sweeps' beats. A secret is never stored: it is shown once, when it is made."""
 
 import hashlib
 import hmac
@@ -89,3 +89,13 @@ class Credential(models.Model):
     def matches(self, secret: str) -> bool:
         """Whether this is the secret. Takes the same time wherever it differs."""
         return hmac.compare_digest(self.secret_hash, secret_hash(secret))
+
+
+class SweepBeat(models.Model):
+    """When a scheduled task last came to its end. Written by `console/beats.py`."""
+
+    task = models.CharField(primary_key=True, max_length=100)
+    ran_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.task

@@ -4,11 +4,12 @@ from django.conf import settings
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from console.pages import actions, approvals, bulk, cases, help, runs, stops
+from console.pages import actions, approvals, bulk, cases, help, runs, search, stops
 
 urlpatterns = [
     path("", RedirectView.as_view(url="/runs/")),
     path("help/", help.keys_and_words),
+    path("search/", search.find),
     path("runs/", runs.run_list),
     path("runs/<str:ref>/", runs.run_detail),
     path("runs/<str:ref>/account.json", runs.account_file, {"form": "json"}),

@@ -7,7 +7,9 @@ from console.live import polling
 
 urlpatterns = [
     path("healthz", health.alive),
-    path("readyz", health.ready),
+    path("readyz", health.can_serve),
+    path("health/live/", health.alive),
+    path("health/ready/", health.ready),
     path("accounts/", include("allauth.urls")),
     path("api/", include("console.api_urls")),
     path("", include("console.page_urls")),

@@ -81,6 +81,7 @@ class Effect(ReadOnlyUpdates):
             models.Index(fields=["person_after"], condition=Q(state__in=["unknown", "pending"]), name="effect_ceiling"),
             models.Index(fields=["state", "operation_id"], condition=~Q(state__in=["landed", "refused"]), name="effect_unsettled"),
             models.Index(fields=["answer_by"], condition=Q(state="sending"), name="effect_answer_by"),
+            models.Index(fields=["known_at"], condition=Q(doubted=True, known_at__isnull=False), name="effect_doubt_known"),
             models.Index(fields=["business_ref"], name="effect_business_ref", opclasses=["varchar_pattern_ops"]),
             models.Index(fields=["external_id"], condition=~Q(external_id=""), name="effect_external_id"),
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 
@@ -180,6 +181,9 @@ class Run(ReadOnlyUpdates):
             models.Index(fields=["status", "-created_at", "-id"], name="run_status_newest"),
             models.Index(fields=["agent", "-created_at", "-id"], name="run_agent_newest"),
             models.Index(fields=["business_ref"], name="run_business_ref", opclasses=["varchar_pattern_ops"]),
+            GinIndex(fields=["labels"], condition=~Q(labels={}), name="run_labels"),
+            models.Index(fields=["asked_at"], condition=Q(asked_at__isnull=False), name="run_asked"),
+            models.Index(fields=["id"], condition=Q(refused_after_cancel__gt=0), name="run_refused"),
             models.Index(fields=["parent", "id"], name="run_children"),
             models.Index(fields=["id"], condition=Q(children_open__gt=0) | Q(children_unsettled__gt=0), name="run_minds_children"),
             models.Index(
@@ -369,7 +373,10 @@ class Approval(models.Model):
                 condition=~Q(state__in=["approved", "rejected"]) | (~Q(decided_by="") & Q(decided_at__isnull=False)),
             ),
         ]
-        indexes = [models.Index(fields=["expires_at"], condition=Q(state="requested"), name="approval_to_decide")]
+        indexes = [
+            models.Index(fields=["expires_at"], condition=Q(state="requested"), name="approval_to_decide"),
+            models.Index(fields=["decided_at"], condition=Q(decided_at__isnull=False), name="approval_decided"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.run_id} {self.key}"

@@ -169,6 +169,7 @@
         for (const node of $$(`[data-count="${CSS.escape(group)}.${CSS.escape(name)}"]`)) {
           node.textContent = typeof value !== "number" ? value ?? "" : group === "nav" && value > 99 ? "99+" : value.toLocaleString("en-GB");
           if (group === "nav") node.hidden = !value;
+          node.toggleAttribute("data-zero", !value);
         }
       }
     }
