@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import ssl
 import threading
 import time
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from typing import Any
 import httpx
 
 from ledger.providers.base import BODY_EXCERPT_BYTES, Seen
+from ledger.providers.guard import Guard
 
 BODY_BYTES_MAX = 1024 * 1024
 _SECRET = re.compile(r"secret|token|password|passwd|authorization|api_?key|card|iban|cvc|pan$|e?mail|phone", re.IGNORECASE)
@@ -40,10 +42,14 @@ class Exchange:
 
 
 class Wire:
-    """An HTTP client for one provider; `timeout_s` bounds a whole exchange, not only each read."""
+    """An HTTP client for one provider; `timeout_s` bounds a whole exchange, not only each read.
 
-    def __init__(self, base_url: str, *, timeout_s: float) -> None:
+    With a `guard` only what it allows is reached. Without one the base URL must be trusted.
+    """
+
+    def __init__(self, base_url: str, *, timeout_s: float, guard: Guard | None = None, tls: ssl.SSLContext | None = None) -> None:
         self._base_url, self._timeout_s = base_url, timeout_s
+        self._guard, self._tls = guard, tls
         self._lock = threading.Lock()
         self._client: tuple[int, httpx.Client] | None = None
 
@@ -52,7 +58,8 @@ class Wire:
         with self._lock:
             if self._client is None or self._client[0] != os.getpid():
                 timeout = httpx.Timeout(self._timeout_s, connect=min(3.0, self._timeout_s))
-                transport = httpx.HTTPTransport(retries=0)
+                guarded = self._guard and self._guard.transport(self._timeout_s, self._tls)
+                transport = guarded or httpx.HTTPTransport(retries=0)
                 client = httpx.Client(
                     base_url=self._base_url,
                     timeout=timeout,
@@ -70,7 +77,7 @@ class Wire:
         *,
         params: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
-        content: str | None = None,
+        content: str | bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Exchange:
         """Send one request (`body` as JSON, or `content` as it is) and read its whole answer. NothingLeft or NoAnswer otherwise."""
@@ -78,9 +85,9 @@ class Wire:
         try:
             with self._connection().stream(method, path, params=params, json=body, content=content, headers=headers) as response:
                 return _exchange(response, _read(response, until))
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol) as error:
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
             raise NothingLeft(f"{type(error).__name__}: {error}") from error
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except httpx.HTTPError as error:
             raise NoAnswer(f"{type(error).__name__}: {error}") from error
 
 
