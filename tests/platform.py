@@ -47,13 +47,24 @@ SUPPLIER_PORT = free_port()
 SUPPLIER_URL = f"http://{LOCALHOST}:{SUPPLIER_PORT}"
 WEBHOOK_SECRET = "whsec_" + base64.b64encode(b"only for the tests on this machine").decode()
 SUPPLIER = {"kind": "supplier", "url": SUPPLIER_URL, "webhook_secrets": [WEBHOOK_SECRET]}
-os.environ["COUNTERMAND_PROVIDERS"] = json.dumps({"supplier": SUPPLIER})
-# The same supplier for the processes of tests/world.py, where minutes would be waited for in earnest: every time is short.
+# Where tests/localstripe.py starts Stripe's emulator, for the tests that ask for it.
+STRIPE_PORT = free_port()
+STRIPE_URL = f"http://{LOCALHOST}:{STRIPE_PORT}"
+STRIPE_WEBHOOK_SECRET = "whsec_only_for_the_tests_on_this_machine"
+STRIPE = {"kind": "stripe", "api_key": "sk_test_countermand", "api_base": STRIPE_URL, "webhook_secrets": [STRIPE_WEBHOOK_SECRET]}
+PROVIDERS = {"supplier": SUPPLIER, "stripe": STRIPE}
+os.environ["COUNTERMAND_PROVIDERS"] = json.dumps(PROVIDERS)
+# The same providers for the processes of tests/world.py, where minutes would be waited for in earnest: every time is short.
 IMPATIENCE = {
     "max_in_flight_s": 0.3, "look_spacing_s": 0.4, "look_schedule_s": [0.2, 1, 2, 3, 4, 6, 8, 12, 20, 60],
     "person_after_s": 6, "person_after_unreachable_s": 6,
 }  # fmt: skip
-IMPATIENT_PROVIDERS = json.dumps({"supplier": SUPPLIER | {"capability": IMPATIENCE}})
+IMPATIENT_PROVIDERS = json.dumps(
+    {
+        "supplier": SUPPLIER | {"capability": IMPATIENCE},
+        "stripe": STRIPE | {"capability": IMPATIENCE | {"lookup_lag_s": 0.3, "rate_per_s": 50}},
+    }
+)
 SCRATCH = HOME / "tests" / str(os.getpid())  # the broker's folders, logs, spools and stores of this run
 os.environ["COUNTERMAND_BROKER_FOLDER"] = str(SCRATCH / "broker")
 os.environ["COUNTERMAND_SPOOL"] = str(SCRATCH / "spool")

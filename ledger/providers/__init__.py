@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ledger.providers.base import Provider, ProviderConfigError
+from ledger.providers.stripe import Stripe
 from ledger.providers.supplier import Supplier
 
 KINDS: dict[str, Callable[[Mapping[str, Any]], Provider]] = {
+    "stripe": Stripe,
     "supplier": Supplier,
 }
 
