@@ -35,10 +35,10 @@ class Localstripe:
         things = answer.json()["data"]
         return [thing for thing in things if reference in (None, thing["metadata"].get("countermand_reference"))]
 
-    def pay(self, reference: str, operation_id: str = "", amount: int = 12500, currency: str = "eur", card: str = GOOD_CARD) -> Any:
+    def pay(self, reference: str, operation_id: str = "", amount: int = 12500, confirm: str = "true") -> Any:
         """A payment as a worker of ours makes it. Returns the answer."""
         form = {
-            "amount": amount, "currency": currency, "payment_method": card, "confirm": "true",
+            "amount": amount, "currency": "eur", "payment_method": GOOD_CARD, "confirm": confirm,
             "metadata[countermand_reference]": reference, "metadata[countermand_operation]": operation_id,
         }  # fmt: skip
         return self.http.post("/v1/payment_intents", data=form)

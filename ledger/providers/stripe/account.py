@@ -3,6 +3,7 @@
 What comes back is not read from the SDK's objects but from the answer itself, so that nothing is believed but Stripe's documented shape.
 """
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from ledger.providers.stripe.objects import NotUnderstood, named, outline
 from ledger.providers.wire import Exchange, Wire, excerpt
 
 stripe.enable_telemetry = False  # it tells of this machine, and keeps an id in a file of the user's
+logging.getLogger("stripe").setLevel(logging.WARNING)  # below, it writes down every request, with its body
 
 PAGE_SIZE = 100
 LISTING_S_MAX = 30.0
