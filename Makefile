@@ -11,7 +11,7 @@ SERVICES_OWNER_URL ?= $(or $(DATABASE_OWNER_URL),postgresql://postgres@127.0.0.1
 SERVICES_APP_URL ?= $(or $(DATABASE_URL),postgresql://countermand_app@127.0.0.1:5432/postgres)
 SERVICES_BROKERS ?= $(or $(CELERY_BROKER_URL),redis://127.0.0.1:6379/9 amqp://guest:guest@127.0.0.1:5672//)
 
-.PHONY: help demo test test-services lint format bench faults doctor
+.PHONY: help demo test test-services lint format bench model faults doctor
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -21,7 +21,7 @@ demo: ## the whole product on this machine: prints its address and the log-ins; 
 	@exec $(PYTHON) -m console.embedded.demo $(ARGS)
 
 test: ## every test, the browser included, on an embedded PostgreSQL (ARGS="tests/runs -k cancel")
-	@$(BOOTSTRAP) dev --browser
+	@$(BOOTSTRAP) dev --browser --spin
 	@env -u DATABASE_URL -u DATABASE_OWNER_URL -u CELERY_BROKER_URL $(PYTHON) -m pytest -q $(ARGS)
 
 test-services: ## the tests that a real PostgreSQL and real brokers could fail, on those
@@ -47,6 +47,10 @@ format: ## let ruff lay out the code
 bench: ## speed, as ratios measured side by side
 	@$(BOOTSTRAP) dev
 	@$(PYTHON) -m tests.bench $(ARGS)
+
+model: ## the model of stopping and sending, every state of it: what holds, and what fails without each rule
+	@$(BOOTSTRAP) dev --spin
+	@$(PYTHON) -m tests.model
 
 faults: ## the fault matrix: real processes, killed and cut at every boundary
 	@$(BOOTSTRAP) dev

@@ -1,4 +1,4 @@
-"""Makes the virtualenv that everything else runs in: `python3 console/embedded/bootstrap.py base|dev [--browser]`.
+"""Makes the virtualenv that everything else runs in: `python3 console/embedded/bootstrap.py base|dev [--browser] [--spin]`.
 
 Standard library only, because it runs before anything is installed. It does nothing when the pinned requirements have
 not changed since it last succeeded."""
@@ -19,6 +19,7 @@ HOME = Path(os.environ.get("COUNTERMAND_HOME") or CHECKOUT / ".countermand")
 VENV = HOME / "venv"
 PYTHON = VENV / "bin" / "python"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHECKERS = ("spin", "gcc")
 
 
 def say(sentence: str) -> None:
@@ -75,21 +76,34 @@ def find_browser() -> str | None:
 
 def install_browser() -> None:
     """The browser tests drive an installed Chromium. Installs Debian's when that is possible without asking anybody."""
-    if find_browser():
-        return
-    if os.geteuid() == 0 and shutil.which("apt-get"):
-        say("Installing Chromium for the browser tests …")
-        quiet = {"env": os.environ | {"DEBIAN_FRONTEND": "noninteractive"}, "stdout": subprocess.DEVNULL}
-        subprocess.run(["apt-get", "update", "-qq"], **quiet)  # noqa: S603, S607
-        subprocess.run(["apt-get", "install", "-y", "-qq", "chromium"], **quiet)  # noqa: S603, S607
+    if not find_browser():
+        install_debian("Chromium for the browser tests", "chromium")
     if not find_browser():
         say("No Chromium was found: the browser tests will fail. On Debian: apt-get install chromium")
+
+
+def install_spin() -> None:
+    """The model is checked with Spin, which compiles its searches with gcc."""
+    if lacking := [name for name in CHECKERS if not shutil.which(name)]:
+        install_debian(f"{' and '.join(lacking)} for the model", *lacking)
+    if not all(map(shutil.which, CHECKERS)):
+        say("Spin or gcc was not found: the tests of the model will fail. On Debian: apt-get install spin gcc")
+
+
+def install_debian(what: str, *packages: str) -> None:
+    """Installs Debian packages where this process may do so without asking anybody, and does nothing elsewhere."""
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        say(f"Installing {what} …")
+        quiet = {"env": os.environ | {"DEBIAN_FRONTEND": "noninteractive"}, "stdout": subprocess.DEVNULL}
+        subprocess.run(["apt-get", "update", "-qq"], **quiet)  # noqa: S603, S607
+        subprocess.run(["apt-get", "install", "-y", "-qq", *packages], **quiet)  # noqa: S603, S607
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make the virtualenv of Countermand.")
     parser.add_argument("kind", choices=["base", "dev"])
     parser.add_argument("--browser", action="store_true", help="see to it that there is a Chromium")
+    parser.add_argument("--spin", action="store_true", help="see to it that there is Spin, and gcc")
     arguments = parser.parse_args()
     if sys.version_info < (3, 11):  # noqa: UP036 - this file runs before anything has checked
         raise SystemExit(f"Countermand needs Python 3.11 or newer; this is {sys.version.split()[0]} ({sys.executable}).")
@@ -101,6 +115,8 @@ def main() -> None:
         name_the_checkout()
         if arguments.browser:
             install_browser()
+        if arguments.spin:
+            install_spin()
 
 
 if __name__ == "__main__":
