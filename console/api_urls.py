@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.urls import include, path
+from django.views.decorators.csrf import csrf_exempt
 from django.views.generic import View
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
@@ -15,7 +16,7 @@ PREFIX = "/api/v1/"
 
 
 class Nowhere(View):
-    """What answers the API's other paths, whatever the method: a problem document."""
+    """What answers the API's other paths, whatever the method and without asking for a form's token: a problem document."""
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         return problems.page_not_found(request, Exception())
@@ -32,7 +33,7 @@ urlpatterns = [
     path("v1/", include(v1)),
     path("schema/", SpectacularAPIView.as_view(), name="schema"),
     path("docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="api-docs"),
-    path("<path:rest>", Nowhere.as_view()),
+    path("<path:rest>", csrf_exempt(Nowhere.as_view())),
 ]
 
 

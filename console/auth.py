@@ -14,6 +14,7 @@ from rest_framework.request import Request
 
 from console.models import Credential
 from console.people import scopes_of
+from console.recent import is_stale
 from runs.actors import Actor
 
 USE_NOTED_EVERY = timedelta(minutes=1)  # a write per request would cost more than the request
@@ -73,10 +74,15 @@ def machine_actor(credential: Credential, channel: str = "api") -> Actor:
     )
 
 
-def person_actor(user: AbstractUser, channel: str = "web") -> Actor:
+def person_actor(user: AbstractUser, channel: str = "web", stale: bool = False) -> Actor:
     """The person, with the scopes that their groups give them now."""
     name = user.get_full_name() or user.username
-    return Actor(type="person", id=str(user.pk), name=name, channel=channel, scopes=scopes_of(user))
+    return Actor(type="person", id=str(user.pk), name=name, channel=channel, scopes=scopes_of(user), stale=stale)
+
+
+def signed_in(request: HttpRequest, user: AbstractUser, channel: str = "web") -> Actor:
+    """The person of this request's session, who may have proved who they are too long ago."""
+    return person_actor(user, channel, stale=is_stale(request, user))
 
 
 def bearer_token(request: HttpRequest | Request) -> str | None:
@@ -96,7 +102,7 @@ def actor_of(request: HttpRequest, channel: str = "web") -> Actor | None:
     token = bearer_token(request)
     if token is not None:
         return machine_actor(credential_for(token), "api")
-    return person_actor(request.user, channel) if request.user.is_authenticated else None  # type: ignore[arg-type]
+    return signed_in(request, request.user, channel) if request.user.is_authenticated else None  # type: ignore[arg-type]
 
 
 def machine_of(request: HttpRequest) -> Actor | None:
@@ -134,7 +140,7 @@ class PersonAuthentication(authentication.SessionAuthentication):
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
         found = super().authenticate(request)
         if found is not None:
-            _name_actor(request, person_actor(found[0], "api"))
+            _name_actor(request, signed_in(request._request, found[0], "api"))
         return found
 
 

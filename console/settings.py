@@ -148,6 +148,8 @@ if TESTING:
     PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a slow hash protects nobody there
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/runs/"
+# Approving, terminating and settling money need a log-in or proof that is younger than this.
+REAUTHENTICATE_AFTER_S = ACCOUNT_REAUTHENTICATION_TIMEOUT = env.number("REAUTHENTICATE_AFTER_S", 15 * 60, minimum=30)
 ACCOUNT_ADAPTER = "console.people.ClosedSignup"
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]

@@ -51,7 +51,7 @@ def claim_case(actor: Actor, case: str, given: Given) -> Answer:
 @call(
     takes=schema.SettlementBody,
     answers={200: schema.CaseSettled},
-    refuses=(*CLAIMS, "evidence_required"),
+    refuses=(*CLAIMS, "evidence_required", "reauthentication_required"),
     tag="cases",
     example={
         "verdict": "happened",
@@ -70,7 +70,12 @@ def settle_case(actor: Actor, case: str, given: Given) -> Answer:
     return Answer(200, {"outcome": made.outcome, "why": made.why or None, "case": _fresh(made.case)})
 
 
-@call(takes=schema.ConfirmationBody, answers={200: schema.CaseShown}, refuses=("already_decided", "same_person"), tag="cases")
+@call(
+    takes=schema.ConfirmationBody,
+    answers={200: schema.CaseShown},
+    refuses=("already_decided", "same_person", "reauthentication_required"),
+    tag="cases",
+)
 def confirm_case(actor: Actor, case: str, given: Given) -> Answer:
     """The second person's word on a finding. Disagreeing puts the case back in the queue."""
     return Answer(200, _fresh(findings.confirm(actor, _id(actor, case), given["agree"])))

@@ -89,6 +89,12 @@ def _check(actor: Actor, case: Case, finding: Finding) -> None:
         raise EvidenceRequired("Give the amount that was really moved, in minor units.", field="amount")
     if finding.amount is not None and finding.amount < 0:
         raise Invalid("amount must be a whole number of minor units, from 0.", field="amount")
+    _check_recent(actor, case)
+
+
+def _check_recent(actor: Actor, case: Case) -> None:
+    if case.amount is not None:
+        actor.require_recent("settle a case about money")
 
 
 def _fact(finding: Finding, verdict: str, effect: Effect) -> Fact:
@@ -151,6 +157,7 @@ def confirm(actor: Actor, case_id: uuid.UUID, agree: bool) -> Case:
             raise AlreadyDecided(f"{case.ref} does not wait for a second person.", state=case.state)
         if case.finding["by"] == actor.id:
             raise SamePerson("You recorded this finding, so someone else must confirm it.")
+        _check_recent(actor, case)
         if not agree:
             cases.trace(case, "second_disagreed", actor, {})
             case.state, case.finding = states.OPEN, None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from runs.errors import NotAllowed
+from runs.errors import NotAllowed, ReauthenticationRequired
 
 RUN_WORK = "run:work"
 RUN_READ = "run:read"
@@ -26,7 +26,10 @@ ANY_AGENT = "*"
 
 @dataclass(frozen=True)
 class Actor:
-    """`type` is person, machine or system; `id` is stable, `name` as it was; a machine works only for its `agents` (`*` for any)."""
+    """`type` is person, machine or system; `id` is stable, `name` as it was; a machine works only for its `agents` (`*` for any).
+
+    `stale`: a person whose session is older than what may be believed for acts that cannot be taken back (set by doors with a session).
+    """
 
     type: str
     id: str
@@ -34,6 +37,7 @@ class Actor:
     channel: str = ""
     scopes: frozenset[str] = field(default_factory=frozenset)
     agents: frozenset[str] = field(default_factory=frozenset)
+    stale: bool = False
 
     @property
     def is_person(self) -> bool:
@@ -53,6 +57,17 @@ class Actor:
         """Raise `NotAllowed` unless `may`."""
         if not self.may(scope, agent):
             raise NotAllowed(f"{self.name} may not {what}: it needs {scope}.", needs=scope)
+
+    def require_recent(self, what: str) -> None:
+        """Raise `ReauthenticationRequired` unless this person proved lately who they are: for approving, terminating, settling money.
+
+        Called after `require` and after the fields are known to be good, so that nobody proves it for nothing.
+        """
+        if self.stale:
+            raise ReauthenticationRequired(
+                f"Prove again that it is you to {what}: sign in once more at /accounts/reauthenticate/, then send it again.",
+                reauthenticate="/accounts/reauthenticate/",
+            )
 
     def through(self, channel: str) -> Actor:
         """The same actor, acting through another channel (`web`, `api`, `worker`, `bulk`)."""

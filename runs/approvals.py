@@ -119,6 +119,7 @@ def decide(actor: Actor, approval_id: uuid.UUID, decision: str, comment: str = "
         raise Invalid("decision must be approved or rejected.", field="decision")
     if decision == "rejected" and not comment.strip():
         raise Invalid("Rejecting needs a reason.", field="comment")
+    actor.require_recent("decide this")
     with transaction.atomic(durable=True):
         run, approval = _lock(approval_id)
         if approval.state != "requested":

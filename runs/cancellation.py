@@ -90,6 +90,7 @@ def _check(actor: Actor, run: Run, mode: str, reason: str, plan_digest: str | No
             raise Invalid("Terminating needs a reason.", field="reason")
         if not plan_digest:
             raise Invalid("Terminating needs the plan_digest of the preview you saw.", field="plan_digest")
+        actor.require_recent("terminate a run")
 
 
 def _patiently(work: Callable[[], T], what: str) -> T:

@@ -40,6 +40,12 @@ class NotAllowed(Problem):
     code, status, title = "not_allowed", 403, "Not allowed"
 
 
+class ReauthenticationRequired(Problem):
+    """Allowed, but this person last proved who they are too long ago. Nothing was done; after proving it again, ask again."""
+
+    code, status, title = "reauthentication_required", 403, "Prove again that it is you"
+
+
 class NotFound(Problem):
     code, status, title = "not_found", 404, "Not found"
 

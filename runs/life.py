@@ -52,7 +52,7 @@ def request_approval(actor: Actor, run: str, given: Given) -> Answer:
 @call(
     takes=life_schema.DecisionBody,
     answers={200: life_schema.ApprovalShown},
-    refuses=("already_decided", "expired"),
+    refuses=("already_decided", "expired", "reauthentication_required"),
     tag="people",
     example={"decision": "rejected", "comment": "The supplier is blocked.", "digest": "9f2c…"},
 )

@@ -55,7 +55,7 @@ def preview_cancellation(actor: Actor, run: str, given: Given) -> Answer:
 @call(
     takes=schema.CancellationBody,
     answers={202: schema.Receipt, 200: schema.Receipt},
-    refuses=("already_closed", "plan_changed", "busy"),
+    refuses=("already_closed", "plan_changed", "busy", "reauthentication_required"),
     example={"mode": "cancel", "reason": "The customer withdrew the order.", "seen": 12},
 )
 def request_cancellation(actor: Actor, run: str, given: Given) -> Answer:

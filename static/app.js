@@ -178,16 +178,17 @@
   // --- The connection --------------------------------------------------------------------------------------------------
   const SILENCE = 35e3, POLL_EVERY = 15e3, GRACE = 5e3;
   const wanted = document.body.hasAttribute("data-live");
-  let socket = null, generation = 0, fails = 0, state = "", paused = false, over = false;
+  let socket = null, generation = 0, fails = 0, state = "", everLive = false, paused = false, over = false;
   let heardAt = Date.now(), ticks = 0, retryTimer = 0, pollTimer = 0;
 
   function setState(next, since = null) {
     if (next === state) return;
     state = next;
+    everLive ||= next === "live";
     const conn = $("#conn");
     if (!conn) return;
     conn.dataset.state = next;
-    const words = { live: "Live", polling: "Updating every 15 seconds", connecting: "Reconnecting…", paused: "Paused", out: "Signed out", denied: "Not live" };
+    const words = { live: "Live", polling: "Updating every 15 seconds", connecting: everLive ? "Reconnecting…" : "Connecting…", paused: "Paused", out: "Signed out", denied: "Not live" };
     conn.textContent = words[next] ?? "Not live since ";
     if (next === "dead") conn.append(timeNode(since, "day"));
     const banner = $("#not-live");

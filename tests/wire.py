@@ -15,6 +15,7 @@ from drf_spectacular.generators import SchemaGenerator
 
 from console.models import Credential
 from runs.actors import MACHINE_SCOPES
+from tests.signing import prove
 
 PROBLEM = "application/problem+json"
 
@@ -101,6 +102,7 @@ def person(group: str) -> Api:
     user.groups.set([Group.objects.get(name=group)])
     client = Client()
     client.force_login(user)
+    prove(client)
     return Api(client=client)
 
 

@@ -10,9 +10,10 @@ from django.shortcuts import redirect, render
 
 from console.pages.guard import page
 from console.pages.runs import actor_of
+from console.recent import kept
 from ledger import pages as effect_pages
 from runs import actors, approvals, asking, transition
-from runs.errors import Problem
+from runs.errors import Problem, ReauthenticationRequired
 from runs.models import Approval
 
 LIST, DECIDE = "runs/approvals/list.html", "runs/approvals/decide.html"
@@ -40,13 +41,15 @@ def decide(request: HttpRequest, pk: str, verb: str) -> HttpResponse:
     approval = asking.read(pk)
     if request.method == "POST":
         return _decide(request, approval, verb)
-    return _dialog(request, approval, verb)
+    return _dialog(request, approval, verb, comment=kept(request).get("comment", ""))
 
 
 def _decide(request: HttpRequest, approval: Approval, verb: str) -> HttpResponse:
     comment = request.POST.get("comment", "").strip()[:COMMENT_MAX]
     try:
         approvals.decide(actor_of(request), approval.pk, WORDS[verb], comment, request.POST.get("digest", ""))
+    except ReauthenticationRequired:
+        raise
     except Problem as refused:
         wrong = {"comment_error": refused.detail} if refused.facts.get("field") == "comment" else {}
         problem = None if wrong else {"title": f"{refused.title}.", "detail": refused.detail}

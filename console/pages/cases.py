@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 
 from console.pages.guard import page
 from console.pages.runs import actor_of
+from console.recent import kept
 from ledger.providers.money import BadAmount, minor_units
 from reconciliation import cases, findings, states
 from reconciliation import pages as case_pages
@@ -63,7 +64,8 @@ def case_detail(request: HttpRequest, ref: str) -> HttpResponse:
     case = case_of(request, ref)
     if ref != case.ref:
         return redirect(_url(case))
-    return _page(request, case)
+    typed = kept(request)
+    return _page(request, case, given=typed | {"surplus": typed.get("lists", {}).get("surplus", [])})
 
 
 def _page(request: HttpRequest, case: Case, status: int = 200, **form: Any) -> HttpResponse:
@@ -98,7 +100,7 @@ def take_over(request: HttpRequest, ref: str) -> HttpResponse:
     return render(request, part, case_pages.page(case, actor_of(request)))
 
 
-@page("POST")
+@page("POST", back="/cases/{ref}/")
 def confirm(request: HttpRequest, ref: str) -> HttpResponse:
     """The second person's word."""
     case, agree = case_of(request, ref), request.POST.get("agree") == "yes"
@@ -131,7 +133,7 @@ def _act(request: HttpRequest, case: Case, verb: Any, said: str) -> HttpResponse
     return redirect(_url(case))
 
 
-@page("POST")
+@page("POST", back="/cases/{ref}/")
 def record_finding(request: HttpRequest, ref: str) -> HttpResponse:
     """What a person found. Says field by field what is missing; what was typed is kept."""
     case = case_of(request, ref)

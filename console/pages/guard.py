@@ -14,8 +14,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import redirect, render, resolve_url
 from django.utils.cache import patch_vary_headers
 
-from console.auth import person_actor
-from runs.errors import Problem
+from console import problems, recent
+from console.auth import signed_in
+from runs.errors import Problem, ReauthenticationRequired
 
 log = logging.getLogger(__name__)
 
@@ -23,13 +24,14 @@ View = Callable[..., HttpResponse]
 PAGES = {403: "403.html", 404: "404.html", 400: "400.html"}
 
 
-def page(*methods: str) -> Callable[[View], View]:
-    """A view of signed-in people, who are told to it as `request.actor`. Domain refusals that it lets through become pages."""
+def page(*methods: str, back: str = "") -> Callable[[View], View]:
+    """A view of signed-in people, who are told to it as `request.actor`. Domain refusals that it lets through become pages; one that asks
+    for a proof leads there and back to the same address, or to `back` (`/cases/{ref}/`) where that shows the form."""
 
     def wrap(view: View) -> View:
         @functools.wraps(view)
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            response = _answer(view, methods, request, *args, **kwargs)
+            response = _answer(view, methods, back, request, *args, **kwargs)
             response.headers.setdefault("Cache-Control", "no-store")
             patch_vary_headers(response, ("HX-Request", "Cookie"))
             return response
@@ -39,14 +41,16 @@ def page(*methods: str) -> Callable[[View], View]:
     return wrap
 
 
-def _answer(view: View, methods: tuple[str, ...], request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+def _answer(view: View, methods: tuple[str, ...], back: str, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
     if not request.user.is_authenticated:
         return _to_sign_in(request)
     if request.method not in methods and not (request.method == "HEAD" and "GET" in methods):
         return HttpResponseNotAllowed(methods)
-    request.actor = person_actor(request.user, "web")  # type: ignore[attr-defined, arg-type]
+    request.actor = signed_in(request, request.user)  # type: ignore[attr-defined, arg-type]
     try:
         return view(request, *args, **kwargs)
+    except ReauthenticationRequired as refused:
+        return recent.ask_again(request, refused, back.format(**kwargs) or request.get_full_path())
     except Problem as problem:
         return refusal(request, problem)
     except (OperationalError, InterfaceError) as error:
@@ -66,6 +70,8 @@ def _to_sign_in(request: HttpRequest) -> HttpResponse:
 
 def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Django's CSRF_FAILURE_VIEW: a form without its token did nothing."""
+    if request.path.startswith(problems.API):
+        return problems.answer(problems.document(403, "A session needs the X-CSRFToken header, with the value of the csrftoken cookie."))
     said = "This form was not sent from a page of this session, so nothing was done. Open the page again and send it once more."
     return render(request, "403.html", {"said": said}, status=403)
 

@@ -14,6 +14,7 @@ from console.pages import contexts
 from console.pages.guard import number, page
 from console.pages.runs import actor_of, run_of
 from console.people import teams_with
+from console.recent import kept
 from ledger import pages as effect_pages
 from runs import actors, cancellation, pages, preview, sentences
 from runs.allowed import may_stop
@@ -86,7 +87,7 @@ def terminate(request: HttpRequest, ref: str) -> HttpResponse:
     if request.method == "POST":
         return _terminate(request, run)
     problem = _beforehand(request, run, cancellation.TERMINATE)
-    return problem or _dialog(request, TERMINATE, _terminate_context(run))
+    return problem or _dialog(request, TERMINATE, _terminate_context(run) | {"reason": kept(request).get("reason", "")})
 
 
 def _terminate_context(run: Run) -> Context:

@@ -10,16 +10,19 @@ from django.contrib.auth.models import Group, User
 from django.http import HttpResponse
 from django.test import Client
 
+from tests.signing import prove
+
 HTMX = {"HTTP_HX_REQUEST": "true"}
 
 
-def person(name: str = "Sam", group: str = "Support", **options: Any) -> Client:
-    """A client signed in as a person of that group; the same person when asked again."""
+def person(name: str = "Sam", group: str = "Support", proved_s_ago: float = 0, **options: Any) -> Client:
+    """A client signed in as a person of that group; the same person when asked again. They proved who they are that long ago."""
     user, made = User.objects.get_or_create(username=name.lower(), defaults={"first_name": name, "last_name": group})
     if made and group:
         user.groups.set([Group.objects.get(name=group)])
     client = Client(**options)
     client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    prove(client, proved_s_ago)
     return client
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework import serializers
 
@@ -298,6 +299,13 @@ def test_other_paths_answer_problem_documents(api: Api):
     for path in ("/api/v1/nothing", "/api/v1/runs/R-1/nothing", "/api/", "/api/v2/runs", "/api/v1/runs/"):
         for answer in (api.client.get(path), api.client.post(path, "{}", content_type="application/json")):
             assert (answer.status_code, answer.headers["Content-Type"]) == (404, PROBLEM), path
+
+
+def test_a_path_that_does_not_exist_asks_for_no_forms_token(api: Api):
+    client = Client(enforce_csrf_checks=True)
+    for method in ("post", "put", "patch", "delete", "options", "head"):
+        answer = getattr(client, method)("/api/v1/runs/R-1/nothing", headers=api.headers)
+        assert (answer.status_code, answer.headers["Content-Type"]) == (404, PROBLEM), method
 
 
 def test_other_methods_answer_problem_documents(api: Api):

@@ -8,6 +8,7 @@ from ledger import outcomes
 from reconciliation import cases, states
 from reconciliation.models import Case
 from runs.actors import system
+from tests.signing import prove
 from tests.wire import PROBLEM, Api, claimed, person, sent, worker
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -68,6 +69,7 @@ def test_one_claim_wins_and_taking_over_is_explicit(api: Api, case: Case):
     other.groups.set([Group.objects.get(name="Support")])
     olga = Api()
     olga.client.force_login(other)
+    prove(olga.client)
     support.post(f"/cases/{case.ref}/claim")
     assert problem(olga.post(f"/cases/{case.ref}/claim"), 409, "claimed_by_other")["by"] == "Support"
     problem(olga.post(f"/cases/{case.ref}/settlement", FOUND), 409, "claimed_by_other")
