@@ -26,6 +26,8 @@ SCHEDULE: dict[str, tuple[str, float]] = {
     "due looks": ("reconciliation.look_due", 1.0),
     "stored webhooks": ("reconciliation.process_webhooks", 1.0),
     "cases wanted, moot or lapsed": ("reconciliation.keep_cases", 2.0),
+    "events to be told": ("notifications.follow", 1.0),
+    "messages to be delivered": ("notifications.deliver", 2.0),
 }
 
 AGENTS = "console.run_agents"

@@ -10,6 +10,7 @@ TASKS = {
     "case.wanted": "reconciliation.keep_cases",
     "bulk.requested": "runs.work_off_bulk",
     "operation.settled": "runs.wake_waiting",
+    "notification.made": "notifications.deliver",
 }
 
 

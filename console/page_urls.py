@@ -31,6 +31,7 @@ urlpatterns = [
     path("approvals/", approvals.approval_list),
     path("approvals/<str:pk>/approve", approvals.decide, {"verb": "approve"}),
     path("approvals/<str:pk>/reject", approvals.decide, {"verb": "reject"}),
+    path("settings/notifications/", include("console.notifications.urls")),
     path("live/actions", actions.live_actions),
 ]
 if settings.PRACTICE:

@@ -22,7 +22,7 @@ SCOPES_BY_GROUP: dict[str, frozenset[str]] = {
     "Support": READS | STOPS | {actors.CASE_SETTLE, actors.OCCURRENCE_OPEN},
     "Approver": READS | STOPS | {actors.APPROVAL_DECIDE},
     "Auditor": READS,
-    "Admin": READS | STOPS | {actors.POLICY_CHANGE},
+    "Admin": READS | STOPS | {actors.POLICY_CHANGE, actors.NOTIFICATION_CHANGE},
 }
 PRACTISES = frozenset({"Support", "Approver", "Admin"})  # may start the situations of the demo page
 

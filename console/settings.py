@@ -25,6 +25,7 @@ CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS")
 
 INSTALLED_APPS = [
     "console",
+    "console.notifications",
     "reconciliation",
     "ledger",
     "runs",
@@ -254,6 +255,22 @@ SPECTACULAR_SETTINGS = {
 
 # What leaves the building: {"supplier": {"kind": "supplier", "url": …, "webhook_secrets": […]}, …}
 PROVIDERS: dict[str, dict[str, Any]] = env.json_object("COUNTERMAND_PROVIDERS")
+
+# Telling people and other systems --------------------------------------------------------------------------------------
+
+PUBLIC_URL = env.text("PUBLIC_URL", "http://127.0.0.1:8000" if PRACTICE else "").rstrip("/")  # what links in messages begin with
+# Where outgoing webhooks may go besides public https: {"schemes": […], "ports": […], "private_networks": […]}
+NOTIFICATIONS_GUARD: dict[str, Any] = env.json_object("COUNTERMAND_NOTIFICATIONS_GUARD")
+EMAIL_HOST = env.text("EMAIL_HOST", "")
+EMAIL_PORT = env.number("EMAIL_PORT", 25)
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = env.text("EMAIL_HOST_USER", ""), env.text("EMAIL_HOST_PASSWORD", "")
+EMAIL_USE_TLS, EMAIL_USE_SSL = env.flag("EMAIL_USE_TLS"), env.flag("EMAIL_USE_SSL")
+EMAIL_TIMEOUT = 10  # seconds
+DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "countermand@localhost")
+MAIL_DOMAIN = DEFAULT_FROM_EMAIL.rpartition("@")[2].strip(" >") or "localhost"
+if PRACTICE and not EMAIL_HOST:
+    EMAIL_BACKEND, EMAIL_FILE_PATH = "django.core.mail.backends.filebased.EmailBackend", str(COUNTERMAND_HOME / "mail")
+MAIL_WORKS = bool(EMAIL_HOST) or PRACTICE
 
 # Hints: Celery and Channels carry nothing that is not also in the database ---------------------------------------------
 

@@ -18,6 +18,7 @@ CASE_SETTLE = "case:settle"
 APPROVAL_DECIDE = "approval:decide"
 POLICY_CHANGE = "policy:change"
 OCCURRENCE_OPEN = "occurrence:open"
+NOTIFICATION_CHANGE = "notification:change"
 DEMO_START = "demo:start"
 
 MACHINE_SCOPES = frozenset({RUN_WORK, RUN_READ, RUN_CANCEL, CASE_READ})

@@ -122,7 +122,7 @@ def let_time_pass(seconds: float) -> None:
         columns = owner.execute(
             "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
             " AND data_type = 'timestamp with time zone' AND is_generated = 'NEVER'"
-            " AND table_name ~ '^(runs|ledger|reconciliation)_'"
+            " AND table_name ~ '^(runs|ledger|reconciliation|notifications)_'"
         ).fetchall()
         owner.execute("SET LOCAL session_replication_role = replica")
         for table in sorted({str(name) for name, _ in columns}):
