@@ -7,6 +7,7 @@ their own; nothing else does.
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -22,6 +23,7 @@ from runs.models import Run
 
 _FIXED = {"id", "ref", "settlement", "status", "created_at", "changed_at"}
 _JSON = {f.attname for f in Run._meta.concrete_fields if isinstance(f, JSONField)}
+_TYPES = {f.attname: f.db_type(connection) for f in Run._meta.concrete_fields}
 _MUTABLE = tuple(f.attname for f in Run._meta.concrete_fields if f.attname not in _FIXED)
 
 
@@ -77,23 +79,25 @@ def record_all(runs: list[Run], kind: str, actor: Actor, data: dict[str, Any] | 
     """`record` for several locked runs with one event each, in one exchange with the database."""
     if not runs:
         return
-    statements = [_update(run) for run in runs]
-    events = [timeline.event_values(run.pk, run.version, kind, actor, subject, data or {}) for run in runs]
+    alike: dict[tuple[str, ...], list[tuple[Run, dict[str, Any]]]] = defaultdict(list)
+    for run in runs:
+        changes = _changes(run)
+        alike[tuple(changes)].append((run, changes))
     with connection.cursor() as cursor:
-        raw = [cursor.connection.cursor() for _ in statements]
+        raw = [cursor.connection.cursor() for _ in alike]
         with connection.wrap_database_errors, connection.connection.pipeline():
-            for one, (sql, values) in zip(raw, statements, strict=True):
-                one.execute(sql, values)
-            for event in events:
-                cursor.execute(timeline.INSERT_EVENT, event)
-    for run, one in zip(runs, raw, strict=True):
-        if one.rowcount != 1:
-            raise AssertionError(f"{run.ref} changed although it was locked")
+            for one, altered in zip(raw, alike.values(), strict=True):
+                one.execute(*_update(altered))
+            timeline.append_all(cursor, [(run.pk, run.version) for run in runs], kind, actor, subject, data or {})
+    for one, altered in zip(raw, alike.values(), strict=True):
+        if one.rowcount != len(altered):
+            raise AssertionError(f"one of {', '.join(run.ref for run, _ in altered)} changed although it was locked")
+    for run in runs:
         _remember(run)
 
 
-def _update(run: Run) -> tuple[str, list[Any]]:
-    """The guarded UPDATE that writes what was altered on a run, whose version it raises in memory."""
+def _changes(run: Run) -> dict[str, Any]:
+    """What was altered on a run, whose version it raises in memory."""
     loaded: dict[str, Any] = run._loaded  # type: ignore[attr-defined]
     run.version += 1
     if run.is_closed:
@@ -102,10 +106,23 @@ def _update(run: Run) -> tuple[str, list[Any]]:
     if run.state != loaded["state"] and run.state not in states.MOVES[loaded["state"]]:
         raise AssertionError(f"{loaded['state']} -> {run.state} is not a move")
     changes = {name: value for name in _MUTABLE if (value := getattr(run, name)) != loaded[name]}
-    values = [Jsonb(value) if name in _JSON and value is not None else value for name, value in changes.items()]
-    columns = ", ".join(f"{name} = %s" for name in changes)
-    sql = f"UPDATE runs_run SET {columns}, changed_at = clock_timestamp() WHERE id = %s AND version = %s"  # noqa: S608 - column names
-    return sql, [*values, run.pk, loaded["version"]]
+    return {name: Jsonb(value) if name in _JSON and value is not None else value for name, value in changes.items()}
+
+
+def _update(altered: list[tuple[Run, dict[str, Any]]]) -> tuple[str, list[Any]]:
+    """The guarded UPDATE of runs on which the same columns were altered; columns that differ from run to run travel as arrays."""
+    _, first = altered[0]
+    same = [name for name in first if all(changes[name] == first[name] for _, changes in altered)]
+    differ = [name for name in first if name not in same]
+    columns = ", ".join([*(f"{name} = %s" for name in same), *(f"{name} = v.{name}" for name in differ), "changed_at = clock_timestamp()"])
+    arrays = ", ".join(["%s::uuid[]", "%s::int[]", *(f"%s::{_TYPES[name]}[]" for name in differ)])
+    named = ", ".join(["id", "was", *differ])
+    sql = (
+        f"UPDATE runs_run r SET {columns} FROM unnest({arrays}) AS v({named})"  # noqa: S608 - column names
+        " WHERE r.id = v.id AND r.version = v.was"
+    )
+    ids, were = [run.pk for run, _ in altered], [run._loaded["version"] for run, _ in altered]  # type: ignore[attr-defined]
+    return sql, [*(first[name] for name in same), ids, were, *([changes[name] for _, changes in altered] for name in differ)]
 
 
 def _remember(run: Run) -> None:
