@@ -24,7 +24,7 @@ from console.live.wire import Fragment, Watch, fragment, timeline_item
 from console.pages import fragments
 from reconciliation import pages as case_pages
 from reconciliation.models import Case
-from runs import actors, listing, pages, queries
+from runs import actors, family, listing, pages, queries
 from runs.actors import Actor
 from runs.errors import Invalid
 from runs.models import Approval, Run
@@ -108,14 +108,14 @@ def _run_parts(ids: list[uuid.UUID]) -> dict[uuid.UUID, Parts]:
 
 def _parts(run: Run) -> Parts:
     """The version is the one that was read first: what is rendered may be newer, never older."""
+    below = family.below(run)
     htmls = {
         "run-head": fragments.head_html(run),
         "run-receipt": fragments.receipt_html(run),
         **fragments.outside_html(run),
-        "run-children": fragments.children_html(run),
+        "run-children": fragments.children_html(run, below),
     }
-    children = frozenset(Run.objects.filter(parent=run).values_list("pk", flat=True)[:200])
-    return Parts(run.version, tuple(fragment(name, run.version, html) for name, html in htmls.items()), children)
+    return Parts(run.version, tuple(fragment(name, run.version, html) for name, html in htmls.items()), below.ids)
 
 
 Render = Callable[[list[uuid.UUID]], Mapping[uuid.UUID, Any]]

@@ -8,7 +8,7 @@ from typing import Any
 from ledger import pages as effect_pages
 from reconciliation import pages as case_pages
 from reconciliation import states as case_states
-from runs import asking, doing, pages, states
+from runs import asking, doing, family, pages, states
 from runs.actors import Actor
 from runs.models import Run
 from runs.wording import Ref, say
@@ -83,7 +83,7 @@ def run_page(run: Run, actor: Actor, before: int | None = None) -> Context:
         "account": effect_pages.account(run, shown),
         "effects": shown,
         "receipt": receipt(run),
-        "children": pages.children(run),
+        "family": family.below(run),
         "doing": doing.now(run),
         "timeline": timeline,
         "earlier_url": f"/runs/{run.ref}/?before={earlier}#run-timeline" if earlier else "",

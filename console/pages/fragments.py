@@ -17,6 +17,7 @@ from reconciliation import pages as cases
 from reconciliation.models import Case
 from runs import pages
 from runs.actors import Actor
+from runs.family import Family
 from runs.models import Event, Run
 
 RUN = "runs/detail.html"
@@ -56,9 +57,9 @@ def outside_html(run: Run) -> dict[str, str]:
     }
 
 
-def children_html(run: Run, oob: bool = False) -> str:
+def children_html(run: Run, below: Family, oob: bool = False) -> str:
     """`<section id="run-children">`, hidden and empty while there are none."""
-    return render_to_string(f"{RUN}#children", {"run": run, "children": pages.children(run), "oob": oob})
+    return render_to_string(f"{RUN}#children", {"run": run, "family": below, "oob": oob})
 
 
 def timeline_items_html(run: Run, events: Iterable[Event]) -> list[tuple[int, str]]:

@@ -434,10 +434,14 @@ def test_how_its_runtime_was_told():
 def test_children_with_their_states_and_what_was_left_behind():
     run, token = new_run()
     child, child_token = child_of(run, token, "w-2", title="The first part")
+    grandchild, grandchild_token = child_of(child, child_token, "w-3", title="A part of the first part")
     cleaning.register(WORKER, run.pk, token, "release-hold", "nobody", {})
-    assert "Child runs 1, 1 not closed" in shown(run) and "The first part Running" in shown(run)
+    assert "Child runs 2: 2 running" in shown(run) and "The first part Running" in shown(run)
+    assert "Child runs 1: 1 running" in shown(child) and "The first part Running" not in shown(grandchild)
+    nested = person().get(f"/runs/{run.ref}/").content.decode().split('class="stack branch"')[1].split("</ul>")[0]
+    assert grandchild.ref in nested and child.ref not in nested
     cancel(run)
-    for one, its in ((run, token), (child, child_token)):
+    for one, its in ((run, token), (child, child_token), (grandchild, grandchild_token)):
         leases.stopped(WORKER, one.pk, its)
     let_time_pass(601)
     sweep()
