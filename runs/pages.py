@@ -212,11 +212,6 @@ def _notes(run: Run, facts: HeaderFacts, standing: Standing, now: datetime) -> l
     return notes
 
 
-def children(run: Run) -> list[Context]:
-    """The direct children, oldest first."""
-    return [{"run": child, "says": reason(child)} for child in Run.objects.filter(parent=run).order_by("created_at", "id")[:200]]
-
-
 # The timeline
 
 
@@ -264,7 +259,7 @@ def timeline_item(run: Run, event: Event, names: story.Names) -> Context:
 # What a cancel or terminate would meet (runs/preview.py), as the dialogs show it
 
 
-def plan(preview: Context, line: Any) -> Context:
+def plan(preview: Context, line: Any, quiet_note: str = "") -> Context:
     """The plan of a cancel for the dialog; `line` turns an effect's line of the preview into what is shown of it."""
     everything = list(tree(preview))
     return {
@@ -279,7 +274,7 @@ def plan(preview: Context, line: Any) -> Context:
         "cleanups": [one["key"] for part in everything for one in part["cleanups"]],
         "hears": _hears(everything),
         "running": doing.running(uuid.UUID(part["id"]) for part in everything),
-        "quiet_note": "",
+        "quiet_note": quiet_note,
         "digest": preview.get("plan_digest", ""),
     }
 

@@ -16,7 +16,7 @@ from console.pages.runs import actor_of, run_of
 from console.people import teams_with
 from console.recent import kept
 from ledger import pages as effect_pages
-from runs import actors, cancellation, pages, preview, sentences
+from runs import actors, cancellation, family, pages, preview, sentences, usual
 from runs.allowed import may_stop
 from runs.book import book
 from runs.errors import Busy, Invalid, NotAllowed, PlanChanged
@@ -50,7 +50,7 @@ def cancel_plan(request: HttpRequest, ref: str) -> HttpResponse:
 
 def _cancel_context(run: Run) -> Context:
     return _addresses(run, "cancel") | {
-        "plan": pages.plan(preview.preview(run), effect_pages.line),
+        "plan": pages.plan(preview.preview(run), effect_pages.line, usual.quiet_words(run.agent)),
         "plan_url": f"/runs/{run.ref}/cancel/plan",
         "seen": run.version,
     }
@@ -172,7 +172,7 @@ def _changed_parts(request: HttpRequest, run: Run, head: Context) -> str:
         "receipt": contexts.receipt(run),
         "account": contexts.account(run),
         "effects": contexts.effects(run),
-        "children": pages.children(run),
+        "family": family.below(run),
     }
     names = ("head", "receipt", "account", "effects", "children")
     return "".join(render_to_string(f"runs/detail.html#{name}", shown, request) for name in names)

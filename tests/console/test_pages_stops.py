@@ -1,6 +1,7 @@
 """Cancel and terminate by the pages: every answer, with and without JavaScript."""
 
 import json
+import re
 import threading
 
 import pytest
@@ -41,6 +42,22 @@ def test_the_dialog_says_what_stops_what_cannot_and_what_stays():
     assert "Keep it running" in said and "Cancel this run" in said
     assert "<html" not in response.content.decode() and 'id="dialog-body"' in response.content.decode()
     assert counts(run) == ("running", 0), "looking changes nothing"
+
+
+def test_how_long_it_usually_takes_is_counted_from_the_agents_own_stops():
+    for seconds in (1, 2, 2, 3):
+        stopped, token = new_run()
+        cancel(stopped)
+        let_time_pass(seconds)
+        leases.stopped(WORKER, stopped.pk, token)
+    run, _ = new_run()
+    assert "Usually quiet" not in text(person().get(f"/runs/{run.ref}/cancel", **HTMX)), "four are too few to call usual"
+    stopped, token = new_run()
+    cancel(stopped)
+    let_time_pass(60)
+    leases.stopped(WORKER, stopped.pk, token)
+    said = text(person().get(f"/runs/{run.ref}/cancel", **HTMX))
+    assert re.search(r"Usually quiet in 2(\.\d)? s \(p95 (48|49|50) s\)\.", said), said
 
 
 def test_the_same_dialog_is_a_page():
