@@ -418,6 +418,13 @@
     else if (at("[data-print]")) print();
     for (const menu of $$("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
   });
+  // A form that only asks (GET) opens the page it leads to as a dialog, like a link does.
+  document.addEventListener("submit", (event) => {
+    const form = event.target.closest("form[data-dialog]");
+    if (!form) return;
+    event.preventDefault();
+    openDialog(`${form.action}?${new URLSearchParams(new FormData(form))}`, event.submitter);
+  });
   document.addEventListener("change", ({ target }) => {
     if (target.matches("[data-theme-choice]")) {
       remember("theme", target.value);
