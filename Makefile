@@ -5,6 +5,8 @@ PYTHON := $(HOME_DIR)/venv/bin/python
 BIN := $(HOME_DIR)/venv/bin
 BOOTSTRAP := python3 console/embedded/bootstrap.py
 ARGS ?=
+# Tests wait for real processes most of their time, so two at once cost little more than one. TEST_WORKERS=0 runs them one by one.
+TEST_WORKERS ?= 2
 
 # make test-services: a PostgreSQL >= 15 whose owner role may create databases and roles, and a broker.
 SERVICES_OWNER_URL ?= $(or $(DATABASE_OWNER_URL),postgresql://postgres@127.0.0.1:5432/postgres)
@@ -22,14 +24,14 @@ demo: ## the whole product on this machine: prints its address and the log-ins; 
 
 test: ## every test, the browser included, on an embedded PostgreSQL (ARGS="tests/runs -k cancel")
 	@$(BOOTSTRAP) dev --browser --spin
-	@env -u DATABASE_URL -u DATABASE_OWNER_URL -u CELERY_BROKER_URL $(PYTHON) -m pytest -q $(ARGS)
+	@env -u DATABASE_URL -u DATABASE_OWNER_URL -u CELERY_BROKER_URL $(PYTHON) -m pytest -q -n $(TEST_WORKERS) $(ARGS)
 
 test-services: ## the tests that a real PostgreSQL and real brokers could fail, on those
 	@$(BOOTSTRAP) dev
 	@set -e; tests="services or broker"; for broker in $(SERVICES_BROKERS); do \
 		echo "== $${tests} on PostgreSQL and $${broker%%:*}"; \
 		DATABASE_OWNER_URL="$(SERVICES_OWNER_URL)" DATABASE_URL="$(SERVICES_APP_URL)" CELERY_BROKER_URL="$$broker" \
-			$(PYTHON) -m pytest -q -m "$${tests}" $(ARGS); \
+			$(PYTHON) -m pytest -q -n $(TEST_WORKERS) -m "$${tests}" $(ARGS); \
 		tests=broker; \
 	done
 

@@ -16,7 +16,7 @@ SHOWN_MAX = 200
 
 @dataclass(frozen=True)
 class Family:
-    """`tree`: nodes {run, says, children: [node]}, oldest first; `counts`: `8 running` … in words; `all_shown`: whether none is left out."""
+    """`tree`: nodes {run, says, children: [node]}, oldest first; `counts`: `8 running` …; `all_shown`: whether none is left out."""
 
     tree: list[dict[str, Any]]
     ids: frozenset[uuid.UUID]

@@ -22,7 +22,10 @@ from console.embedded.processes import LOCALHOST, free_port, make_broker_folder
 HOME = Path(os.environ.get("COUNTERMAND_HOME") or Path(__file__).resolve().parent.parent / ".countermand")
 PREFIX = "countermand_test_"
 NAME = f"{PREFIX}{os.getpid()}"
-EXTERNAL_URL = os.environ.get("DATABASE_OWNER_URL")
+# A worker of pytest-xdist inherits what its controller has set below, and stands on a database of its own on the same server.
+OUTER = {name: os.environ.get(f"SUITE_{name}", os.environ.get(name, "")) for name in ("DATABASE_OWNER_URL", "DATABASE_URL")}
+os.environ.update({f"SUITE_{name}": url for name, url in OUTER.items()})
+EXTERNAL_URL = OUTER["DATABASE_OWNER_URL"]
 EMBEDDED = None if EXTERNAL_URL else postgres.server("test", HOME)
 
 
@@ -34,11 +37,11 @@ if EMBEDDED:
     MAINTENANCE_URL = EMBEDDED.owner_url("postgres")
     OWNER_URL, APP_URL = EMBEDDED.owner_url(NAME), EMBEDDED.app_url(NAME)
 else:
-    if not os.environ.get("DATABASE_URL"):
+    if not OUTER["DATABASE_URL"]:
         raise SystemExit("DATABASE_OWNER_URL is set: set DATABASE_URL too, with the role that the application uses.")
-    MAINTENANCE_URL = os.environ["DATABASE_OWNER_URL"]
+    MAINTENANCE_URL = EXTERNAL_URL
     OWNER_URL = named(MAINTENANCE_URL, NAME)
-    APP_URL = named(os.environ["DATABASE_URL"], NAME)
+    APP_URL = named(OUTER["DATABASE_URL"], NAME)
 
 # Subprocesses that a test starts find the same database the same way.
 os.environ.update(COUNTERMAND_TEST="1", DATABASE_URL=APP_URL, DATABASE_OWNER_URL=OWNER_URL, CELERY_QUEUE=NAME)
