@@ -32,6 +32,7 @@ def links(request: HttpRequest) -> list[dict[str, Any]]:
         ("runs", "Runs", "/runs/", actors.RUN_READ),
         ("cases", "Needs a person", "/cases/", actors.CASE_READ),
         ("approvals", "Approvals", "/approvals/", actors.RUN_READ),
+        ("metrics", "Metrics", "/metrics/", actors.RUN_READ),
         ("demo", "Practice", "/demo/", actors.DEMO_START),
     ]
     return [

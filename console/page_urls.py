@@ -4,6 +4,7 @@ from django.conf import settings
 from django.urls import include, path
 from django.views.generic import RedirectView
 
+from console.metrics import pages as metrics
 from console.pages import actions, approvals, bulk, cases, help, runs, search, stops
 
 urlpatterns = [
@@ -31,6 +32,7 @@ urlpatterns = [
     path("approvals/", approvals.approval_list),
     path("approvals/<str:pk>/approve", approvals.decide, {"verb": "approve"}),
     path("approvals/<str:pk>/reject", approvals.decide, {"verb": "reject"}),
+    path("metrics/", metrics.metrics),
     path("settings/notifications/", include("console.notifications.urls")),
     path("live/actions", actions.live_actions),
 ]

@@ -272,6 +272,8 @@ if PRACTICE and not EMAIL_HOST:
     EMAIL_BACKEND, EMAIL_FILE_PATH = "django.core.mail.backends.filebased.EmailBackend", str(COUNTERMAND_HOME / "mail")
 MAIL_WORKS = bool(EMAIL_HOST) or PRACTICE
 
+METRICS_TOKEN = env.text("METRICS_TOKEN", "")  # the bearer that Prometheus brings to /internal/metrics; empty: there is no such page
+
 # Hints: Celery and Channels carry nothing that is not also in the database ---------------------------------------------
 
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}

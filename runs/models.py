@@ -303,7 +303,10 @@ class CancelRequest(ReadOnlyUpdates):
     receipt = models.JSONField(null=True)
 
     class Meta:
-        indexes = [models.Index(fields=["run", "position"], name="cancel_by_run")]
+        indexes = [
+            models.Index(fields=["run", "position"], name="cancel_by_run"),
+            models.Index(fields=["at"], condition=Q(answer="already_closed"), name="cancel_too_late"),
+        ]
         constraints = [
             models.UniqueConstraint(fields=["run", "mode"], condition=Q(answer="accepted"), name="cancel_accepted_once_per_mode")
         ]

@@ -219,3 +219,8 @@ def of_this_process() -> Hub:
         _hubs.clear()  # a loop that is closed has no pages
         _hubs[loop] = Hub(tail, Database())
     return _hubs[loop]
+
+
+def connected() -> int:
+    """How many pages are connected to this process; from any thread."""
+    return sum(len(hub.audience.viewers) for hub in list(_hubs.values()))

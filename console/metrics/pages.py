@@ -1,0 +1,80 @@
+"""`/metrics/`: what the cancels of the last days came to. Not live: it says as of when, and is asked again by a link."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from console.metrics import charts, figures
+from console.pages.guard import number, page
+from console.pages.runs import actor_of
+from runs import actors
+from runs.wording import duration
+
+NOTHING = "—"
+
+
+@page("GET")
+def metrics(request: HttpRequest) -> HttpResponse:
+    """`?days=1|7|30`."""
+    actor_of(request).require(actors.RUN_READ, None, "see the metrics")
+    asked = number(request.GET.get("days"))
+    days = asked if asked in figures.DAYS else 7
+    return render(request, "metrics.html", _context(figures.window(days)))
+
+
+def _context(within: figures.Window) -> dict[str, Any]:
+    by_day, outcomes = figures.quiet_by_day(within), figures.outcomes(within)
+    machine, person = figures.resolved(within)
+    approved, rejected, expired = figures.approvals_decided(within)
+    waiting_quiet, presumed = figures.not_quiet(within)
+    refused, refusing_runs = figures.refused(within)
+    return {
+        "as_of": within.until,
+        "since": within.since,
+        "choices": [{"days": days, "label": _days(days), "current": days == within.days} for days in figures.DAYS],
+        "quiet": figures.quiet(within),
+        "quiet_chart": charts.upright(
+            "Time to quiet by day",
+            [(_day(day), spread.p50, spread.p95) for day, spread in by_day],
+            [(_words(spread.p50), _words(spread.p95)) for _, spread in by_day],
+        ),
+        "by_day": by_day,
+        "by_agent": [{"agent": agent, "day": _day(day), "spread": spread} for agent, day, spread in figures.quiet_by_agent(within)],
+        "groups_max": figures.GROUPS_MAX,
+        "not_quiet": waiting_quiet,
+        "presumed": presumed,
+        "heard": figures.heard(within),
+        "outcomes": [{"words": words, "count": count} for _, words, count in outcomes],
+        "outcomes_total": sum(count for _, _, count in outcomes),
+        "outcomes_chart": charts.across("Cancels by outcome", [(words, count, key) for key, words, count in outcomes]),
+        "unknown": figures.unknown_open(within.until),
+        "machine": machine,
+        "person": person,
+        "resolved_chart": charts.across(
+            "Doubts settled", [("By asking the provider", machine, "machine"), ("By a person", person, "person")]
+        ),
+        "waiting": figures.approvals_waiting(within.until),
+        "approved": approved,
+        "rejected": rejected,
+        "expired": expired,
+        "rejected_share": f"{100 * rejected / (approved + rejected):.0f} %" if approved + rejected else NOTHING,
+        "landed_after": figures.landed_after(within),
+        "refused": refused,
+        "refusing_runs": refusing_runs,
+    }
+
+
+def _words(seconds: float | None) -> str:
+    return NOTHING if seconds is None else duration(seconds)
+
+
+def _day(day: date) -> str:
+    return f"{day.day} {day:%b}"
+
+
+def _days(days: int) -> str:
+    return "24 hours" if days == 1 else f"{days} days"
