@@ -35,6 +35,15 @@ class Localstripe:
         things = answer.json()["data"]
         return [thing for thing in things if reference in (None, thing["metadata"].get("countermand_reference"))]
 
+    def executions(self) -> list[dict[str, Any]]:
+        """The payments that were taken, as the checker wants a provider's log."""
+        taken = [thing["metadata"] for thing in self.payments() if thing["status"] == "succeeded"]
+        return [{"operation_id": ours["countermand_operation"], "attempt": None, "executed": True} for ours in taken]
+
+    def send_events(self, url: str, secret: str) -> None:
+        """From now on (and until the process ends) it tells that address what happens, a second later."""
+        self.http.post("/_config/webhooks/ours", data={"url": url, "secret": secret}).raise_for_status()
+
     def pay(self, reference: str, operation_id: str = "", amount: int = 12500, confirm: str = "true") -> Any:
         """A payment as a worker of ours makes it. Returns the answer."""
         form = {

@@ -27,11 +27,13 @@ def flow(world: World, tmp_path: Path) -> Iterator[Flow]:
 
 
 def violations(flow: Flow) -> list[str]:
-    """What the checker finds in everything that happened, held against the supplier's own log."""
+    """What the checker finds in everything that happened, held against the providers' own logs."""
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         history = checker.export()
     for entry in flow.world.supplier_log(kind="execution"):
         attempt = int(entry["attempt"]) if entry["attempt"] else None
         history.received.append({"operation_id": entry["idempotency_key"], "attempt": attempt, "executed": True})
+    for executions in flow.executions:
+        history.received += executions()
     return checker.violations(history)

@@ -73,6 +73,7 @@ class Flow:
         self.world, self.folder = world, folder
         self._stack = ExitStack()
         self._spools = 0
+        self.executions: list[Callable[[], list[Json]]] = []  # what providers other than the supplier did, for the checker
         self.shaken: set[str] = set()  # servers that the test ends or cuts off: only those may have tracebacks in their logs
 
     def close(self) -> None:

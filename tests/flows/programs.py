@@ -8,10 +8,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-from countermand import AsyncCountermand, Countermand
+import httpx
+
+from countermand import AsyncCountermand, Countermand, Landed
 from countermand.async_run import AsyncRun
 from countermand.faultpoints import reached
+from countermand.http import classified, conclude
 from countermand.run import Run
+from countermand.sending import Op
 from examples.purchase_orders import where
 from examples.purchase_orders.orders import supplier_request, validate
 from examples.purchase_orders.supplier_client import create_order
@@ -75,6 +79,30 @@ async def order_async(run: AsyncRun) -> dict[str, Any]:
     return {"supplier_order": sent.external_id}
 
 
+def pay(run: Run) -> dict[str, Any]:
+    """Take the payment that the input names: `invoice`, `amount` in minor units, `currency`, and the card as `payment_method`."""
+    wanted = run.input
+    sent = run.effect(
+        "stripe", "create_payment", key="pay", ref=wanted["invoice"], amount=wanted["amount"], currency=wanted["currency"],
+        request={"payment_method": wanted["payment_method"]}, if_exists=wanted.get("if_exists"), answer_within_s=10, send=charge,
+    )  # fmt: skip
+    return {"payment": sent.external_id, "amount": sent.amount, "currency": sent.currency}
+
+
+def charge(op: Op) -> Landed:
+    """One payment over Stripe's HTTP API, once, with both of our ids. A declined card (402) and an unknown one (404) are a definite no."""
+    ours = {"metadata[countermand_reference]": op.reference, "metadata[countermand_operation]": op.operation_id}
+    money = {"amount": op.amount, "currency": str(op.currency).lower(), "confirm": "true"}
+    headers = {"Authorization": f"Bearer {os.environ['STRIPE_KEY']}", "Idempotency-Key": op.key}
+    with httpx.Client(base_url=os.environ["STRIPE_URL"], timeout=8, follow_redirects=False, trust_env=False) as client, classified():
+        op.writing()
+        response = client.post("/v1/payment_intents", data={**op.request, **money, **ours}, headers=headers)
+    intent = conclude(response, {402, 404})
+    if intent["status"] != "succeeded" or intent["metadata"]["countermand_reference"] != op.reference:
+        raise RuntimeError(f"Stripe answered {intent['status']} about {intent['metadata']}")
+    return Landed(intent["id"], intent["amount"], intent["currency"].upper(), response={"id": intent["id"], "status": intent["status"]})
+
+
 def note(key: str, run: str) -> None:
     """Tidying leaves one line for each time that it is done."""
     with (where.outbox() / f"{run}.notes").open("a", encoding="utf-8") as notes:
@@ -82,7 +110,7 @@ def note(key: str, run: str) -> None:
     reached("noted", key=key)
 
 
-AGENTS = {"tidy": tidy, "waits": waits, "beats": beats, "deaf": deaf, "order-async": order_async}
+AGENTS = {"tidy": tidy, "waits": waits, "beats": beats, "deaf": deaf, "order-async": order_async, "pay": pay}
 
 
 def main() -> None:
