@@ -13,6 +13,9 @@ class ConsoleConfig(AppConfig):
 
     def ready(self) -> None:
         from console.hints import deliver
+        from console.people import Directory
+        from runs import people
         from runs.hints import deliver_with
 
         deliver_with(deliver)
+        people.provide(Directory())

@@ -23,6 +23,7 @@ SCHEDULE: dict[str, tuple[str, float]] = {
     "deadlines of runs and steps": ("runs.pass_deadlines", 1.0),
     "children of parents": ("runs.count_children", 1.0),
     "open lines of bulk cancels": ("runs.work_off_bulk", 2.0),
+    "approved undos": ("ledger.carry_out_undos", 1.0),
     "due looks": ("reconciliation.look_due", 1.0),
     "stored webhooks": ("reconciliation.process_webhooks", 1.0),
     "cases wanted, moot or lapsed": ("reconciliation.keep_cases", 2.0),

@@ -11,6 +11,7 @@ TASKS = {
     "bulk.requested": "runs.work_off_bulk",
     "operation.settled": "runs.wake_waiting",
     "notification.made": "notifications.deliver",
+    "undo.due": "ledger.carry_out_undos",
 }
 
 

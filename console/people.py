@@ -4,6 +4,7 @@ sign-on, never by signing up; no group and no superuser is exempt from a rule of
 What takes rights away is a `people.…` event of the system stream, in the same commit: it ends what open pages show at once."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
@@ -19,10 +20,10 @@ READS = frozenset({actors.RUN_READ, actors.CASE_READ})
 STOPS = frozenset({actors.RUN_CANCEL, actors.RUN_TERMINATE})
 
 SCOPES_BY_GROUP: dict[str, frozenset[str]] = {
-    "Support": READS | STOPS | {actors.CASE_SETTLE, actors.OCCURRENCE_OPEN},
-    "Approver": READS | STOPS | {actors.APPROVAL_DECIDE},
+    "Support": READS | STOPS | {actors.CASE_SETTLE, actors.OCCURRENCE_OPEN, actors.COMPENSATION_REQUEST},
+    "Approver": READS | STOPS | {actors.APPROVAL_DECIDE, actors.COMPENSATION_REQUEST, actors.COMPENSATION_APPROVE},
     "Auditor": READS,
-    "Admin": READS | STOPS | {actors.POLICY_CHANGE, actors.NOTIFICATION_CHANGE},
+    "Admin": READS | STOPS | {actors.POLICY_CHANGE, actors.RULE_CHANGE, actors.NOTIFICATION_CHANGE},
 }
 PRACTISES = frozenset({"Support", "Approver", "Admin"})  # may start the situations of the demo page
 
@@ -57,6 +58,24 @@ def _record(what: str, actor: Actor, user: AbstractUser, **data: object) -> None
 
 def _themselves(user: AbstractUser) -> Actor:
     return Actor("person", str(user.pk), user.get_full_name() or user.get_username(), "web")
+
+
+class Directory:
+    """Implements `runs.people.Directory` over the accounts of this installation."""
+
+    def person(self, person_id: str) -> Actor | None:
+        user = User.objects.filter(pk=int(person_id)).first() if person_id.isascii() and person_id.isdigit() else None
+        return _as_actor(user) if user is not None else None
+
+    def who_may(self, scope: str) -> list[Actor]:
+        people = (
+            User.objects.filter(is_active=True, groups__isnull=False).distinct().prefetch_related("groups").order_by("first_name", "pk")
+        )
+        return [actor for actor in map(_as_actor, people) if actor.may(scope)]
+
+
+def _as_actor(user: AbstractUser) -> Actor:
+    return replace(_themselves(user), scopes=scopes_of(user))
 
 
 def teams_with(scope: str) -> str:

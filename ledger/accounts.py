@@ -13,9 +13,9 @@ from typing import Any
 from defusedcsv import csv as defused
 from django.db.models import Count, Prefetch
 
-from ledger import states
+from ledger import prospects, states
 from ledger.lines import effect_line
-from ledger.models import Account, Effect, Reliance
+from ledger.models import Account, Effect, Reliance, Reversal
 from runs import cleanup, transition
 from runs.inserting import insert_all
 from runs.models import Cleanup, Run, Step
@@ -43,6 +43,8 @@ def bucket(effect: Effect) -> str:
     """The bucket of a work effect: total over every state and what acted on it; declared and sending appear in drafts only."""
     if effect.state in states.LANDED_LIKE and any(e.role == states.CLEANUP and e.state == states.LANDED for e in _acting(effect)):
         return "cleaned_up"
+    if prospects.is_undone(effect, _acting(effect), _reversals(effect)):
+        return "undone"
     return _BUCKET[effect.state]
 
 
@@ -67,7 +69,7 @@ def _gather(runs: list[Run]) -> dict[uuid.UUID, Belongings]:
     if not by_id:
         return found
     rows = Effect.objects.filter(run__in=by_id, role=states.WORK).order_by("created_at", "operation_id")
-    for effect in rows.prefetch_related(Prefetch("acted_on_by", to_attr="acting")):
+    for effect in rows.prefetch_related(*ACTING):
         effect.run = by_id[effect.run_id]
         for other in _acting(effect):
             other.run = effect.run
@@ -84,9 +86,17 @@ def _gather(runs: list[Run]) -> dict[uuid.UUID, Belongings]:
     return found
 
 
+ACTING = (Prefetch("acted_on_by", to_attr="acting"), Prefetch("reversals", to_attr="reversed_elsewhere"))
+"""What `bucket` must find on an effect."""
+
+
 def _acting(effect: Effect) -> list[Effect]:
     """What was prefetched as acting on an effect."""
     return getattr(effect, "acting", [])
+
+
+def _reversals(effect: Effect) -> list[Reversal]:
+    return getattr(effect, "reversed_elsewhere", [])
 
 
 def draft(run: Run) -> dict[str, Any]:

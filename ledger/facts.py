@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
-
-from ledger import catalogue, states
+from ledger import catalogue, prospects, rulebook, states, undo_states
 from ledger.lines import relative_to_cancel
-from ledger.models import Attempt, Effect, Evidence
+from ledger.models import Attempt, Compensation, Effect, Evidence, Reversal
 from ledger.money import UnknownCurrency, money_text
+from ledger.naming import action_words, provider_name
+from ledger.prospects import Prospect
+from ledger.rules import Terms
 from ledger.sentences import EffectFacts
 from runs.errors import ProviderUnknown
 from runs.wording import moment_text
@@ -29,21 +30,29 @@ _SAYS = {
     "not_sent": "it was never sent",
     "reversed": "it was undone",
 }
-_VERBS = ("create_", "place_", "make_", "send_", "post_", "issue_")
 
 
 @dataclass
 class Records:
-    """What is on record beside the effect itself: its attempts in order, its evidence in order."""
+    """What is on record beside the effect itself, each in order, and the terms under which such an effect may be undone."""
 
     attempts: list[Attempt] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
+    undos: list[Compensation] = field(default_factory=list)
+    reversals: list[Reversal] = field(default_factory=list)
+    terms: Terms | None = None
+
+    def prospect(self, effect: Effect, now: datetime) -> Prospect:
+        """Whether an undo of the effect can be asked for."""
+        return prospects.prospect(effect, self.terms, self.undos, self.reversals, self.evidence, now)
 
 
 def records_of(effects: Iterable[Effect]) -> dict[uuid.UUID, Records]:
-    """Attempts and evidence of several effects, in two queries."""
+    """What is on record of several effects, in at most five queries."""
+    effects = list(effects)
     ids = [effect.pk for effect in effects]
     found: dict[uuid.UUID, Records] = defaultdict(Records)
+    _add_undos([effect for effect in effects if effect.state in states.LANDED_LIKE | {states.SENDING, states.REVERSED}], found)
     for attempt in Attempt.objects.filter(effect__in=ids).order_by("number"):
         found[attempt.effect_id].attempts.append(attempt)
     for evidence in Evidence.objects.filter(effect__in=ids).order_by("at", "id"):
@@ -51,8 +60,21 @@ def records_of(effects: Iterable[Effect]) -> dict[uuid.UUID, Records]:
     return found
 
 
+def _add_undos(effects: list[Effect], found: dict[uuid.UUID, Records]) -> None:
+    if not effects:
+        return
+    ids, rules = [effect.pk for effect in effects], rulebook.by_key(rulebook.all_current())
+    for effect in effects:
+        # What is still in flight will land, if it lands, in the currency that was asked for.
+        found[effect.pk].terms = rules.get((effect.provider, effect.action, effect.landed_currency or effect.currency))
+    for undo in Compensation.objects.filter(original__in=ids).select_related("effect").order_by("requested_at", "id"):
+        found[undo.original_id].undos.append(undo)
+    for reversal in Reversal.objects.filter(effect__in=ids).order_by("seen_at", "id"):
+        found[reversal.effect_id].reversals.append(reversal)
+
+
 def effect_facts(effect: Effect, now: datetime, records: Records | None = None) -> EffectFacts:
-    """The facts of one effect (with its run loaded) at `now`, the database's time. Without `records` it reads them: two queries."""
+    """The facts of one effect (with its run loaded) at `now`, the database's time. Without `records` it reads them."""
     records = records or records_of([effect])[effect.pk]
     schedule = _schedule(effect.provider)
     return EffectFacts(
@@ -84,19 +106,57 @@ def effect_facts(effect: Effect, now: datetime, records: Records | None = None) 
         why_withheld=_why_withheld(effect),  # type: ignore[arg-type]
         conflict=_conflict(effect, records) if effect.state == states.CONFLICTED else (),
         found_refs=_found(records.evidence) if effect.state == states.DUPLICATED else (),
+        **_undo(effect, now, records),
     )
 
 
-def provider_name(name: str) -> str:
-    """What people call the provider: the `name` of its settings, else the name that plans use."""
-    return str(settings.PROVIDERS.get(name, {}).get("name") or name.replace("_", " ").title())
+def _undo(effect: Effect, now: datetime, records: Records) -> dict[str, Any]:
+    """What can be asked of the effect, or what became of what was asked."""
+    if effect.role == states.COMPENSATION or effect.state not in states.LANDED_LIKE | {states.SENDING}:
+        return {}
+    record = prospects.capability(effect.provider)
+    if effect.state == states.SENDING:
+        possible = record is not None and effect.action in record.compensable and records.terms is not None and records.terms.active
+        return {"can_ask_undo": possible}
+    hope = records.prospect(effect, now)
+    told: dict[str, Any] = {"can_ask_undo": hope.possible, "why_no_undo": "" if hope.used_up else hope.why_not}
+    acting = [undo.effect for undo in records.undos if undo.effect is not None]
+    undone = prospects.undone_amount(effect, acting, records.reversals)
+    sent = [undo for undo in records.undos if undo.effect is not None]
+    if prospects.is_undone(effect, acting, records.reversals):
+        return told | _undone(sent, records.reversals, record.undo_visible_days if record else None) | {"why_no_undo": ""}
+    if undone:
+        told["undone_amount_text"] = _amount(undone, effect.landed_currency)
+    if hope.open is not None:
+        asked = {"undo": "undo_waiting", "undo_reference": hope.open.ref}
+        return told | asked | {"undo_amount_text": _amount(hope.open.amount, hope.open.currency), "why_no_undo": ""}
+    if sent and sent[-1].effect is not None and sent[-1].effect.state in undo_states.FAILED and not any(map(_under_way, records.undos)):
+        return told | _undo_failed(sent[-1].effect)
+    return told
 
 
-def action_words(action: str) -> str:
-    """An action as a thing that people talk of: `create_order` is an order."""
-    for verb in _VERBS:
-        action = action.removeprefix(verb)
-    return action.replace("_", " ")
+def _under_way(undo: Compensation) -> bool:
+    if undo.effect is None:
+        return undo.state == undo_states.APPROVED
+    return undo.effect.state in states.OPEN | {states.CONFLICTED}
+
+
+def _undone(sent: list[Compensation], reversals: list[Reversal], visible_days: int | None) -> dict[str, Any]:
+    done = [undo for undo in sent if undo.effect is not None and undo.effect.state == states.LANDED]
+    if done and done[-1].effect is not None:
+        last = done[-1].effect
+        told = {"undo_reference": last.external_id or done[-1].ref, "undo_at": last.known_at}
+    else:
+        told = {"undo_reference": reversals[-1].external_id, "undo_at": reversals[-1].seen_at}
+    return told | {"undo": "undone", "undo_visible_days": visible_days}
+
+
+def _undo_failed(undo: Effect) -> dict[str, Any]:
+    why = {
+        states.REVERSED: "it had worked, and was taken back later",
+        states.ABSENT: "it is proved not to have happened",
+    }.get(undo.state, "it was refused")
+    return {"undo": "undo_failed", "undo_message": undo.provider_message if undo.state == states.REFUSED else "", "undo_why": why}
 
 
 def _amount(minor: int | None, currency: str) -> str:

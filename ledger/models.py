@@ -1,19 +1,24 @@
-"""The tables of everything that leaves the building: effects, attempts, evidence, accounts, and who relied on whose outcome."""
+"""The tables of everything that leaves the building: effects, attempts, evidence, accounts, who relied on whose outcome, and undoing."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
-from ledger import states
+from ledger import states, undo_states
 from runs.ids import new_id, new_ref
 from runs.models import ClockTimestamp, ReadOnlyUpdates, Run
 
 
 def effect_ref() -> str:
     return new_ref("E")
+
+
+def compensation_ref() -> str:
+    return new_ref("C")
 
 
 class Effect(ReadOnlyUpdates):
@@ -75,6 +80,11 @@ class Effect(ReadOnlyUpdates):
             models.UniqueConstraint(fields=["run", "step_key", "ordinal"], name="effect_step_ordinal_once"),
             models.CheckConstraint(name="effect_amount_not_negative", condition=Q(amount__isnull=True) | Q(amount__gte=0)),
             models.CheckConstraint(name="effect_sending_holds", condition=~Q(state__in=["declared", "sending"]) | Q(holds_action=True)),
+            models.CheckConstraint(
+                name="effect_undo_has_its_request",
+                condition=~Q(role=states.COMPENSATION) | Q(acts_on__isnull=False, approval_id__isnull=False),
+            ),
+            models.UniqueConstraint(fields=["approval_id"], condition=Q(role=states.COMPENSATION), name="effect_undo_once"),
         ]
         indexes = [
             models.Index(fields=["next_look_at"], condition=Q(next_look_at__isnull=False), name="effect_next_look"),
@@ -253,3 +263,155 @@ class Account(ReadOnlyUpdates):
 
     def __str__(self) -> str:
         return f"{self.run_id} v{self.version}"
+
+
+class CompensationRule(ReadOnlyUpdates):
+    """One version of what may be undone, of one action in one currency ('' for what moves no money). The highest version holds."""
+
+    append_only = True
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    provider = models.CharField(max_length=60)
+    action = models.CharField(max_length=100, help_text="The action that is undone.")
+    currency = models.CharField(max_length=3, blank=True, default="")
+    version = models.IntegerField()
+    active = models.BooleanField(default=True)
+    max_amount = models.BigIntegerField(null=True, help_text="Minor units, for one undo; null: as much as landed.")
+    days_after_landing = models.IntegerField(null=True, help_text="Null: for ever.")
+    approvals = models.IntegerField(default=1)
+    second_from = models.BigIntegerField(null=True, help_text="Minor units; from this amount on a second person must approve.")
+    reason = models.TextField()
+    changed_by = models.CharField(max_length=100)
+    changed_name = models.CharField(max_length=200)
+    changed_at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["provider", "action", "currency", "version"], name="undo_rule_version_once"),
+            models.CheckConstraint(name="undo_rule_approvals", condition=Q(approvals__gte=1)),
+            models.CheckConstraint(name="undo_rule_maximum", condition=Q(max_amount__isnull=True) | Q(max_amount__gte=1)),
+            models.CheckConstraint(name="undo_rule_days", condition=Q(days_after_landing__isnull=True) | Q(days_after_landing__gte=0)),
+            models.CheckConstraint(name="undo_rule_has_reason", condition=~Q(reason="")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.provider}.{self.action} {self.currency} v{self.version}"
+
+
+class Compensation(ReadOnlyUpdates):
+    """A request to undo a landed effect: asked by one person, approved by others, carried out once, as an effect of its own.
+
+    `version` rises when what is asked changes; `digest` binds it to the original's outcome and to the rule. What is bound cannot change
+    after *requested*, and the database refuses an approval by whoever is excluded (migration 0006).
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    ref = models.CharField(max_length=12, unique=True, default=compensation_ref)
+    run = models.ForeignKey(Run, models.PROTECT, related_name="compensations")
+    original = models.ForeignKey(Effect, models.PROTECT, related_name="compensations")
+    provider = models.CharField(max_length=60)
+    action = models.CharField(max_length=100, help_text="The action that undoes the original's.")
+    target = models.CharField(max_length=200, help_text="The provider's id of the object to undo.")
+    amount = models.BigIntegerField(null=True, help_text="Minor units of `currency`; null: it moved no money.")
+    currency = models.CharField(max_length=3, blank=True, default="")
+    reason = models.CharField(max_length=40, choices=list(undo_states.REASONS.items()))
+    note = models.TextField(blank=True, default="")
+
+    state = models.CharField(max_length=12, choices=[(s, s) for s in undo_states.STATES], default=undo_states.REQUESTED)
+    version = models.IntegerField(default=1)
+    original_position = models.BigIntegerField(
+        null=True, help_text="The seq of the original's outcome: its version, as far as undoing goes."
+    )
+    rule_version = models.IntegerField()
+    verdict = models.JSONField(help_text="Every sentence of the rules' verdict.")
+    approvals_needed = models.IntegerField()
+    digest = models.CharField(max_length=64)
+
+    requested_by = models.CharField(max_length=100)
+    requested_name = models.CharField(max_length=200)
+    requested_at = models.DateTimeField(db_default=ClockTimestamp())
+    editors = ArrayField(models.CharField(max_length=100), default=list)
+    excluded = ArrayField(models.CharField(max_length=100), default=list, help_text="Who may not approve it, beside the requester.")
+    expires_at = models.DateTimeField()
+    approved_at = models.DateTimeField(null=True)
+    effect = models.OneToOneField(Effect, models.PROTECT, null=True, related_name="undoes_for")
+    begun_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    ended_by = models.CharField(max_length=100, blank=True, default="")
+    ended_name = models.CharField(max_length=200, blank=True, default="")
+    ended_why = models.TextField(blank=True, default="")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["original"], condition=Q(state=undo_states.REQUESTED), name="compensation_one_undecided"),
+            models.CheckConstraint(
+                name="compensation_amount", condition=Q(amount__isnull=True, currency="") | (Q(amount__gte=1) & ~Q(currency=""))
+            ),
+            models.CheckConstraint(
+                name="compensation_sent_has_effect",
+                condition=Q(state__in=[undo_states.EXECUTING, undo_states.EXECUTED], effect__isnull=False)
+                | (~Q(state__in=[undo_states.EXECUTING, undo_states.EXECUTED]) & Q(effect__isnull=True)),
+            ),
+            models.CheckConstraint(name="compensation_needs_somebody", condition=Q(approvals_needed__gte=1)),
+            models.CheckConstraint(
+                name="compensation_end_says_who",
+                condition=~Q(state__in=undo_states.ENDED_WITHOUT_SENDING)
+                | (Q(ended_at__isnull=False) & ~Q(ended_by="") & ~Q(ended_why="")),
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["expires_at"], condition=Q(state__in=undo_states.UNDECIDED_OR_DUE), name="compensation_open"),
+            models.Index(fields=["approved_at"], condition=Q(state=undo_states.APPROVED), name="compensation_due"),
+            models.Index(fields=["requested_by", "requested_at"], name="compensation_by_requester"),
+        ]
+
+    def __str__(self) -> str:
+        return self.ref
+
+
+class CompensationDecision(ReadOnlyUpdates):
+    """One person's word on a request as it stood (its digest). Kept for ever, with the name as it was."""
+
+    append_only = True
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    compensation = models.ForeignKey(Compensation, models.PROTECT, related_name="decisions")
+    decision = models.CharField(max_length=10, choices=[(d, d) for d in undo_states.DECISIONS])
+    version = models.IntegerField(help_text="Of the request, as it was shown.")
+    digest = models.CharField(max_length=64)
+    by = models.CharField(max_length=100)
+    by_name = models.CharField(max_length=200)
+    channel = models.CharField(max_length=20, blank=True, default="")
+    comment = models.TextField(blank=True, default="")
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["compensation", "by", "version"], name="decision_once_each"),
+            models.CheckConstraint(name="decision_rejecting_says_why", condition=~Q(decision=undo_states.REJECTED) | ~Q(comment="")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.compensation_id}: {self.decision} by {self.by_name}"
+
+
+class Reversal(ReadOnlyUpdates):
+    """A part of an effect that was undone elsewhere (in the provider's own dashboard): counted, not ours."""
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    effect = models.ForeignKey(Effect, models.PROTECT, related_name="reversals")
+    external_id = models.CharField(max_length=200, blank=True, default="", help_text="The provider's id of the undo.")
+    amount = models.BigIntegerField(help_text="Minor units.")
+    currency = models.CharField(max_length=3)
+    source = models.CharField(max_length=12)
+    seen_at = models.DateTimeField(db_default=ClockTimestamp())
+    failed_at = models.DateTimeField(null=True, help_text="It did not last: the provider took it back.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["effect", "external_id"], name="reversal_once"),
+            models.CheckConstraint(name="reversal_amount", condition=Q(amount__gte=1)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.effect_id}: {self.amount} {self.currency}"

@@ -14,7 +14,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 
-from ledger import catalogue, plain, settling, states
+from ledger import catalogue, endings, plain, settling, states
 from ledger.models import Attempt, Effect, Evidence
 from ledger.providers.base import Capability
 from ledger.redaction import excerpt, sha256
@@ -97,6 +97,12 @@ def report(
         # The sender's own clock: only what a provider says of itself is the provider's time.
         detail={"observed_at": observed_at.isoformat()} if observed_at else {},
     )
+    return hear(actor, operation_id, attempt, fact)
+
+
+def hear(actor: Actor, operation_id: uuid.UUID, attempt: int, fact: Fact) -> tuple[str, Effect]:
+    """What the sender of an attempt says of it, as evidence will keep it. Returns as `report`."""
+    verdict = fact.verdict
     with transaction.atomic(durable=True):
         if (settled := plain.settle(actor, operation_id, attempt, fact)) is not None:
             return settled
@@ -111,7 +117,7 @@ def report(
         if not mismatch and is_another_object(held.effect, fact):
             mismatch = f"{fact.external_id} beside {held.effect.external_id}"
         before = [a.state for a in held.attempts]
-        judged = settling.from_sender(held.effect.state, before, index, verdict, _unsent(held.run), bool(mismatch))
+        judged = settling.from_sender(held.effect.state, before, index, verdict, _unsent(held), bool(mismatch))
         _hear_sender(held.attempts[index])
         apply(held, fact, judged, actor, attempt=attempt, note=mismatch)
         look_when_it_can_tell(held.effect, transition.clock())
@@ -124,8 +130,14 @@ def _heard_before(effect: Effect, attempt: int, fact: Fact) -> bool:
     return Evidence.objects.filter(effect=effect, attempt=attempt, source="sender", body_sha256=fact.body_sha256, **same).exists()
 
 
-def _unsent(run: Run) -> str:
-    """What an effect becomes of which nothing was sent: a running run may send it yet, a stopping or closed one never will."""
+def _unsent(held: Locked) -> str:
+    """What an effect becomes of which nothing was sent: a running run may send it yet, a stopping or closed one never will.
+
+    An undo is begun once: if nothing of it left, it did not happen, and somebody may ask for another.
+    """
+    run = held.run
+    if held.effect.role == states.COMPENSATION:
+        return states.ABSENT
     if run.state == "running":
         return states.DECLARED
     return states.WITHHELD if run.is_closed or run.cancel_position is not None or run.state == "failing" else states.ABSENT
@@ -212,6 +224,8 @@ def apply(held: Locked, fact: Fact, judged: settling.Judgement, actor: Actor, at
     changed = judged.effect != held.effect.state
     if changed or judged.used_as == settling.APPLIED:
         _learn(held, fact, actor)
+    elif judged.used_as == settling.AGREES and not held.effect.external_id:
+        held.effect.external_id = fact.external_id  # it agrees, and also knows what the provider calls it
     data = {"verdict": fact.verdict, "source": fact.source, "used_as": judged.used_as, "attempt": attempt}
     move(
         held,
@@ -255,6 +269,8 @@ def move(held: Locked, state: str, actor: Actor, data: dict[str, Any], always: b
             effect.known_position, effect.known_at = seq, transition.clock()
     effect.version += 1
     _write(held)
+    if effect.role == states.COMPENSATION and state != was:
+        endings.follow(run, effect, actor)
     if state in (states.CONFLICTED, states.DUPLICATED) or effect.release == "asked":
         hints.nudge("case.wanted")
     if state != was and was in states.DOUBT:

@@ -10,12 +10,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Prefetch
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from ledger import accounts, states
-from ledger.facts import Records, action_words, effect_facts, provider_name, records_of
+from ledger.facts import Records, effect_facts, records_of
 from ledger.models import Account, Effect, Evidence
 from ledger.money import UnknownCurrency, money_text
+from ledger.naming import action_words, provider_name
 from ledger.sentences import EffectFacts, detail, sentence
 from ledger.vocabulary import UNKNOWABLE
 from runs import transition
@@ -39,12 +40,19 @@ def standing(run: Run) -> Standing:
     landed = Effect.objects.filter(run=run, role=states.WORK, state__in=states.LANDED_LIKE)
     removed = Effect.objects.filter(acts_on=OuterRef("pk"), role=states.CLEANUP, state=states.LANDED)
     return Standing(
-        in_effect=landed.exclude(Exists(removed)).count() if run.landed else 0,
+        in_effect=landed.exclude(Exists(removed)).count() - _undone(landed) if run.landed else 0,
         unsettled=tuple(effect.ref for effect in found if effect.state in states.DOUBT | {states.SENDING}),
         unknown=len(doubt),
         never_sent=sum(effect.state == states.WITHHELD for effect in found),
         in_flight_words=tuple(f"the {name_of(effect.action, effect.amount, effect.currency)}" for effect in sending),
     )
+
+
+def _undone(landed: QuerySet[Effect]) -> int:
+    """How many of them are undone. Few ever are: only those that something acts on are read."""
+    acted_on = landed.filter(Q(compensations__effect__state=states.LANDED) | Q(reversals__failed_at__isnull=True, reversals__isnull=False))
+    found = Effect.objects.filter(pk__in=acted_on.values("pk")).prefetch_related(*accounts.ACTING)
+    return sum(accounts.bucket(effect) == "undone" for effect in found)
 
 
 def names(refs: Iterable[str]) -> dict[str, str]:
@@ -99,9 +107,8 @@ def _line_note(entry: Mapping[str, Any]) -> str:
 
 def effects(run: Run) -> list[Context]:
     """The context of `runs/detail.html#effects`, oldest first, in four queries; `case_url` and `case_ref` are left empty."""
-    acting = Prefetch("acted_on_by", to_attr="acting")
     rows = Effect.objects.filter(run=run).exclude(role=states.COMPENSATION).order_by("created_at", "operation_id")
-    found = list(rows.prefetch_related(acting)[:EFFECTS_MAX])
+    found = list(rows.prefetch_related(*accounts.ACTING)[:EFFECTS_MAX])
     records, now = records_of(found), transition.clock()
     shown = []
     for effect in found:

@@ -26,7 +26,12 @@ class RunBook:
         by_run = {run.pk: run for run in runs}
         held = {pk: Holdings() for pk in by_run}
         live = self._live_attempts(by_run)
-        effects = Effect.objects.filter(run__in=by_run).exclude(state__in=[states.WITHHELD, states.REFUSED, states.ABSENT])
+        # What undoes an effect belongs to its request: stopping the run does not touch it.
+        effects = (
+            Effect.objects.filter(run__in=by_run)
+            .exclude(role=states.COMPENSATION)
+            .exclude(state__in=[states.WITHHELD, states.REFUSED, states.ABSENT])
+        )
         for effect in effects.order_by("created_at", "operation_id"):
             effect.run = by_run[effect.run_id]
             _place(held[effect.run_id], effect, live.pop(effect.pk, []))
@@ -38,7 +43,8 @@ class RunBook:
 
     def _live_attempts(self, by_run: dict[uuid.UUID, Run]) -> dict[uuid.UUID, list[Attempt]]:
         live: dict[uuid.UUID, list[Attempt]] = {}
-        for attempt in Attempt.objects.filter(run__in=by_run, stopped_at__isnull=True).order_by("sent_at"):
+        alive = Attempt.objects.filter(run__in=by_run, stopped_at__isnull=True).exclude(effect__role=states.COMPENSATION)
+        for attempt in alive.order_by("sent_at"):
             live.setdefault(attempt.effect_id, []).append(attempt)
         return live
 
@@ -59,7 +65,7 @@ class RunBook:
             outcomes.silence(outcomes.lock_in(run, pk), why, actor, alone=True)
 
     def sender_stopped(self, run: Run, epoch: int, how: str, actor: Actor) -> None:
-        alive = Attempt.objects.filter(run=run, epoch=epoch, stopped_at__isnull=True)
+        alive = Attempt.objects.filter(run=run, epoch=epoch, stopped_at__isnull=True).exclude(effect__role=states.COMPENSATION)
         for pk in sorted(set(alive.values_list("effect_id", flat=True))):
             held = outcomes.lock_in(run, pk)
             now = transition.clock()
@@ -90,7 +96,8 @@ class RunBook:
         return Effect.objects.filter(pk=operation_id, run=run).exists()
 
     def effects_of(self, run: Run) -> list[Line]:
-        return [effect_line(_of(effect, run)) for effect in Effect.objects.filter(run=run).order_by("created_at")]
+        ours = Effect.objects.filter(run=run).exclude(role=states.COMPENSATION)
+        return [effect_line(_of(effect, run)) for effect in ours.order_by("created_at")]
 
     def leave_unasked(self, runs: Iterable[Run]) -> None:
         Effect.objects.filter(run__in=[run.pk for run in runs], release__in=["asked", "resend", "released"], state=states.ABSENT).update(

@@ -61,11 +61,17 @@ class EffectFacts:
 
     can_ask_undo: bool = False
     """Whether an undo of this action can be asked for here: never promised before it can be done."""
+    why_no_undo: str = ""
+    """Why none can be asked for; of what has landed."""
     left_in_place_by: str = ""
+    undone_amount_text: str = ""
+    """The part that is undone, while the rest is in effect."""
     undo: Literal["undo_waiting", "undone", "undo_failed", "cleaned_up"] | None = None
     undo_reference: str = ""
     undo_at: datetime | None = None
+    undo_amount_text: str = ""
     undo_message: str = ""
+    undo_why: str = ""
     undo_visible_days: int | None = None
 
 
@@ -85,6 +91,8 @@ def detail(facts: EffectFacts) -> Parts:
     if facts.state == "sending" and facts.answer_wait_s is not None:
         wait = duration(max(0.0, facts.answer_wait_s))
         return say(f"Waiting up to {wait} more, then we check with {facts.provider_name} using ", _by(facts), ".")
+    if facts.state in ("landed", "duplicated") and facts.why_no_undo:
+        return say(f"Can't be undone: {facts.why_no_undo.rstrip('.')}. Undo it with {facts.provider_name} by hand if it must be.")
     return []
 
 
@@ -161,7 +169,11 @@ def _landed(facts: EffectFacts) -> Parts:
         return _undo(facts)
     told = {"before": _landed_before, "after": _landed_after}.get(facts.relative or "", _landed_plain)
     know = say(_evidence(facts)) if facts.how_we_know == "person" else _know(facts)
-    return say(told(facts), _other_amount(facts), know, _left_in_place(facts))
+    return say(told(facts), _other_amount(facts), know, _partly_undone(facts), _left_in_place(facts))
+
+
+def _partly_undone(facts: EffectFacts) -> str:
+    return f" {facts.undone_amount_text} of it is undone." if facts.undone_amount_text else ""
 
 
 def _landed_plain(facts: EffectFacts) -> Parts:
@@ -299,17 +311,21 @@ def _reversed(facts: EffectFacts) -> Parts:
 def _undo(facts: EffectFacts) -> Parts:
     name = facts.provider_name
     if facts.undo == "undo_waiting":
-        amount = f" ({facts.amount_text})" if facts.amount_text else ""
+        text = facts.undo_amount_text or facts.amount_text
+        amount = f" ({text})" if text else ""
         return say(
             f"Asked to undo {facts.action_words}{amount}. Someone else must approve it. Request ",
             Ref(facts.undo_reference),
             ". It is in effect until then.",
+            _partly_undone(facts),
         )
     if facts.undo == "undone":
         days = f" Customers may see it in {count(facts.undo_visible_days, 'day')}." if facts.undo_visible_days else ""
         return say(Lead("Undone."), f" {name} confirmed ", Ref(facts.undo_reference), _at(facts.undo_at), f".{days}")
     if facts.undo == "undo_failed":
-        return say(f'The undo did not work: {name} said "{facts.undo_message}". The original {facts.action_words} is still in effect.')
+        why = f'{name} said "{facts.undo_message}"' if facts.undo_message else facts.undo_why or f"{name} did not say why"
+        still = f"The original {facts.action_words} is still in effect."
+        return say(f"The undo did not work: {why}. {still}", _partly_undone(facts))
     return say(
         Lead("Removed by cleanup."),
         f" This {facts.action_words} had landed",

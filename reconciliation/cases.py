@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from ledger import outcomes
+from ledger import states as effect_states
 from ledger.models import Effect
 from reconciliation import states
 from reconciliation.models import Case, CaseEvent
@@ -85,12 +86,18 @@ def _count(case: Case, run: Run | None, change: int, kind: str, actor: Actor) ->
     if run is None:
         timeline.append_system(kind, actor, case.ref, {"case": case.kind})
         return
-    run.needs_person += change
-    transition.record(run, kind, actor, subject=case.ref, data={"case": case.kind})
+    # A case about an undo counts for its request, not for the run.
+    run.needs_person += 0 if of_an_undo(case) else change
+    transition.record(run, kind, actor, subject=case.ref, data={"case": case.kind} | ({"effect": case.effect.ref} if case.effect else {}))
     if run.is_closed:
         book().issue_accounts([run])
     elif change < 0:
         closing.advance(run, actor)
+
+
+def of_an_undo(case: Case) -> bool:
+    """Whether the case is about the effect that carries out an undo request."""
+    return case.effect is not None and case.effect.role == effect_states.COMPENSATION
 
 
 def trace(case: Case, kind: str, actor: Actor, data: dict[str, Any]) -> None:

@@ -143,7 +143,8 @@ def _ask_second(actor: Actor, held: Held, finding: Finding) -> Settled:
     case.save()
     cases.trace(case, "second_asked", actor, finding.as_json())
     if held.run is not None:
-        transition.record(held.run, "case.second_asked", actor, subject=case.ref)
+        about = {"effect": held.effect.effect.ref} if held.effect else {}
+        transition.record(held.run, "case.second_asked", actor, subject=case.ref, data=about)
     return Settled("awaiting_second", case, "A second person must confirm that it cannot be known.")
 
 

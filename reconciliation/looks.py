@@ -13,10 +13,11 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Q
 
-from ledger import catalogue, outcomes, states
+from ledger import catalogue, outcomes, reversals, states
 from ledger.models import Effect, Evidence
 from ledger.outcomes import Fact, Locked
 from ledger.providers.base import Look, Sought
+from ledger.reversals import UNDOING
 from reconciliation import health, verdicts
 from reconciliation.health import RECONCILER
 from reconciliation.models import ProviderHealth
@@ -100,6 +101,7 @@ def _sought(effect: Effect) -> Sought:
         amount=effect.amount,
         currency=effect.currency or None,
         sent_at=effect.sent_at,
+        undoes=effect.request.get("undoes") if effect.role == states.COMPENSATION else None,
     )
 
 
@@ -119,7 +121,12 @@ def _fact(answer: Look, reading: verdicts.Reading, began: datetime, version: int
         body=answer.body,
         body_sha256=answer.body_sha256,
         request_id=answer.request_id or "",
-        detail={"outcome": answer.outcome, "detail": answer.detail[:500], "external_ids": list(reading.external_ids)},
+        detail={
+            "outcome": answer.outcome,
+            "detail": answer.detail[:500],
+            "external_ids": list(reading.external_ids),
+            **{name: told for name in UNDOING if found and (told := getattr(found, name)) is not None},
+        },
     )
 
 
@@ -130,7 +137,7 @@ def _keep(held: Locked, fact: Fact) -> None:
         outcomes.note(held, fact, RECONCILER, "applied" if fact.effect_version is not None else "no_information")
         conclude(held)
     else:
-        outcomes.tell(held, fact, RECONCILER)
+        reversals.tell(held, fact, RECONCILER)
 
 
 def conclude(held: Locked) -> None:

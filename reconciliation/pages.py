@@ -11,8 +11,9 @@ from django.conf import settings
 from django.db.models import F, Q, QuerySet
 
 from ledger import sentences as effect_sentences
-from ledger.facts import action_words, provider_name, records_of
+from ledger.facts import records_of
 from ledger.models import Effect
+from ledger.naming import action_words, provider_name
 from ledger.pages import amount_text, facts_of, piece
 from ledger.providers.money import decimal_text
 from ledger.vocabulary import UNKNOWABLE

@@ -12,10 +12,12 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
-from ledger import catalogue, outcomes
+from ledger import catalogue, outcomes, reversals
+from ledger import states as effect_states
 from ledger.models import Effect
 from ledger.outcomes import Fact
 from ledger.providers.base import Found, News, SignatureRefused
+from ledger.reversals import UNDOING
 from reconciliation import cases, states
 from reconciliation.health import RECONCILER
 from reconciliation.models import WebhookEvent
@@ -74,7 +76,7 @@ def process(pk: uuid.UUID) -> bool:
             return False
         used_as = "nothing_in_it"
         if row.found is not None and held is not None:
-            used_as = outcomes.tell(held, _fact(row), RECONCILER)
+            used_as = reversals.tell(held, _fact(row), RECONCILER)
         elif row.found is not None:
             used_as = "orphan"
             why = f"{row.provider} told us of {row.reference or row.event_id} ({row.kind}), which is of no operation that we know."
@@ -90,6 +92,8 @@ def _effect_of(event: WebhookEvent) -> uuid.UUID | None:
         found = ours.filter(pk=event.operation_id).values_list("pk", flat=True).first()
         if found is not None:
             return found
+    if undone := (event.found or {}).get("undoes"):
+        return ours.filter(external_id=undone).exclude(role=effect_states.COMPENSATION).values_list("pk", flat=True).first()
     if not event.reference:
         return None
     reference, _, number = event.reference.rpartition("#")
@@ -114,5 +118,5 @@ def _fact(row: WebhookEvent) -> Fact:
         body_sha256=row.raw_sha256,
         request_id=row.event_id,
         signature="verified",
-        detail={"kind": row.kind},
+        detail={"kind": row.kind} | {name: told for name in UNDOING if (told := getattr(found, name)) is not None},
     )

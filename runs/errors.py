@@ -122,6 +122,14 @@ class NeedsCompensation(Conflict):
     code, title = "needs_compensation", "Cleanup may not do this; ask for a compensation"
 
 
+class NotEligible(Conflict):
+    code, title = "not_eligible", "The rules do not allow this to be undone"
+
+
+class ExceedsLanded(Conflict):
+    code, title = "exceeds_landed", "That is more than can still be undone"
+
+
 class ClaimedByOther(Conflict):
     code, title = "claimed_by_other", "Someone else has claimed this"
 

@@ -89,6 +89,8 @@ def tell(event: Event, names: Names) -> Parts:
             return say(f"Case {what.replace('_', ' ')}: ", Ref(event.subject), _by(event))
         case "approval":
             return say(f"Approval {what}: {event.subject}", _by(event))
+        case "compensation":
+            return _undo(event, what, data)
         case "cleanup":
             why = f": {data['why']}" if data.get("why") else ""
             return say(f"Clean-up {event.subject} {what.replace('_', ' ')}{why}")
@@ -106,6 +108,8 @@ def sub(event: Event) -> str:
     """The smaller line below: a reason, an error, a message."""
     data = event.data or {}
     words = data.get("reason") or data.get("error") or data.get("message") or ""
+    if event.kind.startswith("compensation."):
+        words = data.get("why") or data.get("note") or data.get("message") or data.get("comment") or ""
     if event.kind.startswith("approval.") and data.get("comment"):
         words = data["comment"]
     return str(words)[:500]
@@ -118,6 +122,28 @@ def _effect(event: Event, what: str, names: Names) -> Parts:
     source = _SOURCES.get(str(data.get("source", "")), "")
     told = f" — {source}" if source and what not in ("sending", "declared", "withheld") else ""
     return say(f"{name[:1].upper()}{name[1:]} ", Ref(event.subject), f" {_EFFECT_WORDS.get(what, what)}{attempt}{told}")
+
+
+_UNDO_WORDS = {
+    "requested": "Undo asked for",
+    "edited": "Undo request changed",
+    "approved": "Undo approved",
+    "rejected": "Undo rejected",
+    "withdrawn": "Undo withdrawn",
+    "expired": "Undo request expired",
+    "stale": "Undo request is out of date",
+    "executing": "Undo is being sent",
+    "undone": "Undone",
+    "failed": "Undo failed",
+}
+
+
+def _undo(event: Event, what: str, data: dict[str, Any]) -> Parts:
+    """What became of a request to undo an action of this run."""
+    original = say(" of ", Ref(str(data["original"]))) if data.get("original") else []
+    missing = data.get("needed", 0) - data.get("given", 0) if what == "approved" else 0
+    more = f"; {missing} more must approve" if missing > 0 else ""
+    return say(f"{_UNDO_WORDS.get(what, what.replace('_', ' '))}: ", Ref(event.subject), original, _by(event), more)
 
 
 def _step(event: Event, what: str, data: dict[str, Any]) -> Parts:

@@ -63,11 +63,14 @@ def i2_the_receipt_is_exact(h: History) -> list[str]:
     for cancel in h.cancels:
         if cancel["answer"] != "accepted" or cancel["receipt"] is None:
             continue
+        # What undoes an effect belongs to its request: a cancel neither lists nor touches it.
+        undos = {e["operation_id"] for e in h.effects if e["role"] == es.COMPENSATION}
         listed = {(line["operation_id"], line["attempt"]) for line in cancel["receipt"]["in_flight"]}
         alive = {
             (str(a["effect"]), a["number"])
             for a in h.attempts
             if a["run"] == cancel["run"]
+            and a["effect"] not in undos
             and a["position"] < cancel["position"]
             and not any(at <= cancel["at"] for at in stops[a["effect"], a["number"]])
         }
@@ -120,6 +123,7 @@ def i4_states_move_as_they_may(h: History) -> list[str]:
             state = new
         if state is not None and state != effect["state"]:
             found.append(f"{effect['ref']}: is {effect['state']}, but its last event says {state}")
+    undos = {e["ref"] for e in h.effects if e["role"] == es.COMPENSATION}  # begun by its request, whatever the run's state
     for run in h.runs:
         closed = None
         for event in h.events_of(run["id"]):
@@ -128,7 +132,7 @@ def i4_states_move_as_they_may(h: History) -> list[str]:
                 if closed is not None:
                     found.append(f"{run['ref']}: closed as {closed}, then as {new}")
                 closed = new
-            elif closed is not None and event["kind"] in (*ACTS, "run.claimed", "run.woke"):
+            elif closed is not None and event["kind"] in (*ACTS, "run.claimed", "run.woke") and event["subject"] not in undos:
                 found.append(f"{run['ref']}: {event['kind']} at {event['seq']}, after it had closed")
         if closed is not None and closed != run["state"]:
             found.append(f"{run['ref']}: is {run['state']}, but closed as {closed}")
@@ -175,7 +179,10 @@ def i8_closed_and_counted(h: History) -> list[str]:
         expected: Counter[str] = Counter()
         for effect in ours:
             expected.update(es.counts(effect["state"], effect["role"], effect["unknowable"], effect["doubted"]))
-        expected["needs_person"] = sum(c["run"] == run["id"] and c["state"] != "settled" for c in h.cases)
+        undos = {e["operation_id"] for e in h.effects if e["role"] == es.COMPENSATION}
+        expected["needs_person"] = sum(
+            c["run"] == run["id"] and c["state"] != "settled" and c["effect"] not in undos for c in h.cases
+        )  # a case about an undo counts for its request
         for name in (*es.COUNTERS, "needs_person"):
             if run[name] != expected[name]:
                 found.append(f"{run['ref']}: {name} is {run[name]}, but its effects and cases say {expected[name]}")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import connection
 
 from ledger import catalogue
 from ledger.providers.base import Answer, Capability, Found, Look, News, Send, SignatureRefused, Sought
@@ -50,6 +51,10 @@ class FakeProvider:
     asked: list[Sought] = field(default_factory=list)
     while_asked: Callable[[Sought], None] | None = None
     """Called in the middle of a look: what happens while the provider is being asked."""
+    undo_answer: Answer | Callable[[Send], Answer] | None = None
+    """What it says to an undo; by default that nobody may undo anything here."""
+    undone: list[Send] = field(default_factory=list)
+    """Every undo that reached it."""
 
     def look(self, sought: Sought) -> Look:
         self.asked.append(sought)
@@ -62,7 +67,10 @@ class FakeProvider:
         raise AssertionError("nothing here may send")
 
     def compensate(self, send: Send) -> Answer:
-        raise AssertionError("nothing here may send")
+        assert self.undo_answer is not None, "nothing here may send"
+        assert not connection.in_atomic_block, "nobody asks a provider inside a transaction"
+        self.undone.append(send)
+        return self.undo_answer(send) if callable(self.undo_answer) else self.undo_answer
 
     def read_webhook(self, headers: Mapping[str, str], raw: bytes, now: datetime) -> News:
         if headers.get("signature") != "good":
@@ -80,6 +88,12 @@ class FakeProvider:
     def promise(self, **values: Any) -> None:
         """Change what the provider promises."""
         self.capability = self.capability.with_settings(values)
+
+
+def refunds(send: Send) -> Answer:
+    """The undo was done, and its object is named after its operation."""
+    undo = Found(f"RF-{send.operation_id[:8]}", "landed", send.amount, send.currency, send.provider_reference, None, send.operation_id)
+    return Answer("landed", undo, http_status=200, body="{}")
 
 
 def webhook(state: str | None, op: uuid.UUID | None = None, event_id: str = "", reference: str | None = None, **values: Any) -> bytes:

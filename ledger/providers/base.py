@@ -49,6 +49,12 @@ class Capability:
     """Actions whose objects a cleanup may remove."""
     compensable: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Action → the action that undoes it."""
+    partly_compensable: frozenset[str] = frozenset()
+    """Actions of which a part can be undone, several times."""
+    irreversible: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Action → why it can never be undone and what a person can do instead, said before anybody asks."""
+    undo_visible_days: int | None = None
+    """Customers may see an undo only after so many days."""
     look_schedule_s: tuple[float, ...] = DEFAULT_LOOK_SCHEDULE_S
     """When to look, in seconds since the doubt began, ascending."""
     look_spacing_s: float = 30.0
@@ -79,7 +85,7 @@ class Capability:
 
 
 _CHOICES = {"lookup": {"strong", "eventual", "by_id", "none"}, "after_absent": {"ask", "resend"}}
-_MAY_BE_NONE = {"idempotency_window_s", "final_within_s"}
+_MAY_BE_NONE = {"idempotency_window_s", "final_within_s", "undo_visible_days"}
 
 
 def _setting(name: str, value: Any, known: Mapping[str, Any]) -> Any:
@@ -93,6 +99,8 @@ def _setting(name: str, value: Any, known: Mapping[str, Any]) -> Any:
     if isinstance(old, bool) and isinstance(value, bool):
         return value
     if name in _CHOICES and value in _CHOICES[name]:
+        return value
+    if name == "undo_visible_days" and isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     if name.endswith("_s") and not isinstance(old, tuple) and number and value >= 0:
         return float(value)
@@ -113,7 +121,10 @@ def _is_list(value: Any, kind: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """The effect that a look is about. `amount` is in minor units of `currency` (ISO 4217); None: it has none."""
+    """The effect that a look is about. `amount` is in minor units of `currency` (ISO 4217); None: it has none.
+
+    `undoes`: it undoes the object with this id of the provider; what is found is the undo, under our own `provider_reference`.
+    """
 
     provider_reference: str
     operation_id: str
@@ -122,14 +133,16 @@ class Sought:
     amount: int | None
     currency: str | None
     sent_at: datetime
+    undoes: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """One object at the provider. `amount` is in minor units; `at` is the provider's own clock.
 
-    `operation_id` and `undone_by` are set only when the provider hands back the keys that we sent. `undone_amount`, in minor
-    units: how much of a landed object has been undone so far, by whomever (all of it: it reads reversed); None: not told.
+    `operation_id` and `undone_by` (who undid it) are set only when the provider hands back the keys that we sent; `undo_id` is the
+    provider's id of that undo. `undone_amount`, in minor units: how much of a landed object has been undone so far, by whomever (all of
+    it: it reads reversed); None: not told. An undo as an object of its own names in `undoes` the object that it undoes.
     """
 
     external_id: str
@@ -141,6 +154,8 @@ class Found:
     operation_id: str | None = None
     undone_by: str | None = None
     undone_amount: int | None = None
+    undo_id: str | None = None
+    undoes: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

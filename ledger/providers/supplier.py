@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -61,8 +61,8 @@ class Supplier:
         try:
             if sought.action == "create_order":
                 return self._look_for_order(sought)
-            if sought.action == "cancel_order" and sought.external_id:
-                return self._look_for_cancellation(sought, sought.external_id)
+            if sought.action == "cancel_order" and sought.undoes:
+                return self._look_for_cancellation(sought, sought.undoes)
         except (NothingLeft, NoAnswer) as error:
             return Look("unreachable", detail=str(error))
         return Look("unreachable", detail=f"The supplier cannot be asked about {sought.action} without an order id.")
@@ -86,7 +86,7 @@ class Supplier:
             order = _object(exchange.json)
             if order.external_id != order_id:
                 raise _NotUnderstood(f"asked for {order_id}, answered with {order.external_id}")
-            undo = _cancellation(exchange.json or {}, order) if order.state == "reversed" else None
+            undo = _asked_for(sought, _cancellation(exchange.json or {}, order)) if order.state == "reversed" else None
         except (_NotUnderstood, BadAmount) as error:
             return _look("unreachable", exchange.seen, detail=str(error))
         return _look("found" if undo else "empty", exchange.seen, (undo,) if undo else ())
@@ -190,6 +190,7 @@ def _object(order: Any) -> Found:
         at=_moment(order.get("cancelled_at") if cancelled else order["accepted_at"]),
         operation_id=_text(order.get("idempotency_key")),
         undone_by=_text(order.get("cancellation_key")) if cancelled else None,
+        undo_id=_text(order.get("cancellation_id")) if cancelled else None,
     )
 
 
@@ -198,7 +199,14 @@ def _cancellation(answer: Mapping[str, Any], order: Found) -> Found:
     undo_id = _text(answer.get("cancellation_id"))
     if undo_id is None:
         raise _NotUnderstood("a cancelled order has no cancellation_id")
-    return Found(undo_id, "landed", order.amount, order.currency, order.reference, order.at, order.undone_by)
+    return Found(undo_id, "landed", order.amount, order.currency, order.reference, order.at, order.undone_by, undoes=order.external_id)
+
+
+def _asked_for(sought: Sought, undo: Found) -> Found:
+    """The cancellation as an answer to what is sought: one under another key is somebody else's, and ours can't happen any more."""
+    if undo.operation_id in (None, sought.operation_id):
+        return replace(undo, reference=sought.provider_reference)
+    return replace(undo, reference=sought.provider_reference, external_id="", state="refused", operation_id=None)
 
 
 def _cancelled(answer: Any, order_id: str | None) -> Found:

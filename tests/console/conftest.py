@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import fake  # noqa: F401 - a provider in memory, for every test here
+from tests.undo import known, refunding  # noqa: F401
 
 
 @pytest.fixture(scope="session")

@@ -1,1 +1,2 @@
 from tests.fakes import fake, loud_sweeps  # noqa: F401 - for every test here
+from tests.undo import known, refunding  # noqa: F401

@@ -190,7 +190,7 @@ def test_reading_many_effects_takes_few_queries(api: Api, django_assert_max_num_
     for n in range(12):
         sent(api, run, lease, ordinal=n, business_ref=f"PO-{n}", nonce=uuid.uuid4().hex)
     assert Effect.objects.count() == 12
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(9):
         calls.list_effects(WORKER, given={})
 
 

@@ -36,6 +36,9 @@ CAPABILITY = Capability(
     # Bank debits and refunds to banks are decided within days, at most two weeks.
     final_within_s=14 * _DAY_S,
     compensable=MappingProxyType({"create_payment": "refund_payment"}),
+    partly_compensable=frozenset({"create_payment"}),
+    undo_visible_days=10,  # "5-10 business days" until customers see a refund
+    irreversible=MappingProxyType({"create_refund": "Money that was given back cannot be taken again without its owner: ask the customer"}),
     # 25 requests a second in a sandbox, 100 live; a look may need several.
     rate_per_s=5,
     after_absent="ask",
@@ -107,7 +110,7 @@ class Stripe:
 
     def _refunds(self, sought: Sought) -> Listing:
         """Of the payment, where it is known, else of all: a refund is ours by its metadata alone."""
-        of = sought.external_id or ""
+        of = sought.undoes or sought.external_id or ""
         name = {"pi_": "payment_intent", "ch_": "charge"}.get(of[:3])
         narrowed = {name: of} if name else {}
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -17,8 +18,8 @@ NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 def sought(reference: str, amount: int | None = 12500, currency: str = "EUR", **change: Any) -> Sought:
     return Sought(
-        provider_reference=reference, operation_id="op-1", external_id=change.get("external_id"),
-        action=change.get("action", "create_order"), amount=amount, currency=currency, sent_at=NOW,
+        provider_reference=reference, operation_id=change.get("operation_id", "op-1"), external_id=None,
+        action=change.get("action", "create_order"), amount=amount, currency=currency, sent_at=NOW, undoes=change.get("undoes"),
     )  # fmt: skip
 
 
@@ -113,7 +114,7 @@ def test_perform_lands_once_and_compensate_undoes_it(supplier: Simulator, provid
     assert landed.verdict == "landed" and landed.found and landed.found.amount == 12500
     assert provider.perform(send("PO-8")).found == landed.found
     order_id = landed.found.external_id
-    asked = sought("PO-8", action="cancel_order", external_id=order_id)
+    asked = sought("PO-8", action="cancel_order", undoes=order_id, operation_id="undo-8")
     assert provider.look(asked).outcome == "empty"
     undone = provider.compensate(send("PO-8", "cancel_order", order_id, operation_id="undo-8"))
     assert undone.verdict == "landed" and undone.found
@@ -121,6 +122,10 @@ def test_perform_lands_once_and_compensate_undoes_it(supplier: Simulator, provid
     assert found == undone.found
     assert (found.state, found.operation_id, found.amount) == ("landed", "undo-8", 12500)
     assert len(supplier.log("PO-8", "execution")) == len(supplier.log("PO-8", "cancellation")) == 1
+    (other,) = provider.look(replace(asked, operation_id="undo-9")).objects
+    assert (other.state, other.external_id) == ("refused", ""), "somebody else cancelled it, so this undo can't happen any more"
+    (found,) = provider.look(replace(asked, provider_reference="C-8")).objects
+    assert found.reference == "C-8", "it is found under the reference of whoever asked for it"
 
 
 @pytest.mark.parametrize(
@@ -245,7 +250,7 @@ def test_what_an_answer_tells(liar: Liar, deceived: Provider, status: int, media
 
 
 def test_a_cancellation_is_looked_for_by_the_order_that_was_asked_for(liar: Liar, deceived: Provider) -> None:
-    asked = sought("PO-1", action="cancel_order", external_id="SO-1")
+    asked = sought("PO-1", action="cancel_order", undoes="SO-1")
     cases = {
         "empty": GOOD,
         "found": GOOD.replace(b'"accepted"', b'"cancelled"').replace(b"{", b'{"cancellation_id": "SC-1",'),
