@@ -93,10 +93,18 @@
     refreshActions(after);
   }
 
+  const isOlder = (version, here) => version != null && Number(here.dataset.version ?? 0) > Number(version);
+
+  // The reply to a click may travel longer than what was pushed meanwhile: it takes no newer part's place either.
+  document.addEventListener("htmx:before:swap", ({ detail: { tasks } }) => {
+    const late = tasks.filter((task) => task.type === "oob" && isOlder(task.fragment.firstElementChild?.dataset.version, task.target));
+    for (const task of late) tasks.splice(tasks.indexOf(task), 1);
+  });
+
   function apply(item) {
     const here = document.getElementById(item.id);
     if (!here) return append(item);
-    if (item.version != null && Number(here.dataset.version ?? 0) > item.version) return; // older than what is shown
+    if (isOlder(item.version, here)) return;
     morph(here, item.html, item.style);
     if (item.matches != null) document.getElementById(item.id)?.classList.toggle("is-unmatched", !item.matches);
   }

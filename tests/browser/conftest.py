@@ -24,7 +24,7 @@ FLAGS = [
     "--disable-sync",
 ]
 SCREENSHOTS = HOME / "screenshots"
-WAIT_MS = 45_000  # generous: what is tested is that it comes by itself, not when
+WAIT_MS = 20_000  # less than the minute after which a page repairs itself: what was lost must not look as if it had come
 NOT_OURS = re.compile(r"status of (4\d\d|503)")  # the browser notes every answer that is no success; those are under test
 
 SignIn = Callable[..., Page]

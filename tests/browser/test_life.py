@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import signal
 from decimal import Decimal
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import APIResponse, Route, expect
 
 from ledger import policies
 from tests.browser.conftest import SignIn
@@ -67,6 +68,27 @@ def test_a_run_says_how_far_its_step_is_without_a_reload(world: World, sign_in: 
     page.click("#cancel-go")
     expect(page.locator(".chip-big")).to_have_text("Cancelled")
     expect(doing).to_be_hidden()
+
+
+def test_an_answer_that_travels_longer_than_the_news_takes_nothing_back(world: World, sign_in: SignIn) -> None:
+    worker = world.start_agent_worker()
+    page = sign_in()
+    start(page, world, "before_send")
+    expect(page.locator("#run-doing")).to_contain_text("Wait before ordering")
+    held: list[tuple[Route, APIResponse]] = []
+    page.route("**/cancel", lambda route: held.append((route, route.fetch())) if route.request.method == "POST" else route.continue_())
+    page.click("#run-head [data-cancel]")
+    world.signal(worker, signal.SIGSTOP)  # so that the answer is older than what follows
+    page.click("#cancel-go")
+    while not held:
+        page.wait_for_timeout(20)
+    route, answer = held[0]
+    assert "Cancelling" in answer.text()
+    world.signal(worker, signal.SIGCONT)
+    expect(page.locator(".chip-big")).to_have_text("Cancelled")
+    route.fulfill(response=answer)
+    expect(page.locator("#dialogs dialog")).to_have_count(0)  # it closes after the answer has been taken in
+    assert page.locator(".chip-big").inner_text() == "Cancelled", "now, not after the page has repaired itself"
 
 
 @pytest.fixture
