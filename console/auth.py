@@ -2,11 +2,12 @@
 
 Every request looks the credential up, so that a revoked one is refused at once."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from channels.db import database_sync_to_async
 from django.contrib.auth.models import AbstractUser, AnonymousUser
+from django.db.models import Q
 from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework import authentication, exceptions
@@ -58,8 +59,14 @@ def credential_for(token: str) -> Credential:
     if credential.expires_at <= now:
         raise TokenRefused(f"This token expired at {credential.expires_at:%Y-%m-%d %H:%M} UTC. Issue a new one.")
     if credential.last_used_at is None or credential.last_used_at < now - USE_NOTED_EVERY:
-        Credential.objects.filter(id=credential.id).update(last_used_at=now)
+        _note_use(credential, now)
     return credential
+
+
+def _note_use(credential: Credential, now: datetime) -> None:
+    """The guard lets one of many simultaneous calls write."""
+    unnoted = Q(last_used_at=None) | Q(last_used_at__lt=now - USE_NOTED_EVERY)
+    Credential.objects.filter(unnoted, id=credential.id).update(last_used_at=now)
 
 
 def machine_actor(credential: Credential, channel: str = "api") -> Actor:

@@ -5,6 +5,7 @@ import json
 import os
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 from psycopg import ProgrammingError
@@ -49,6 +50,12 @@ def words(name: str, default: tuple[str, ...] = ()) -> list[str]:
     """A comma-separated list; blanks around the items are dropped."""
     value = os.environ.get(name)
     return list(default) if value is None else [item.strip() for item in value.split(",") if item.strip()]
+
+
+def origins(*urls: str) -> list[str]:
+    """The origins (`https://login.example.org`) of those URLs that are any."""
+    parts = [urlsplit(url) for url in urls]
+    return [f"{part.scheme}://{part.netloc}" for part in parts if part.scheme and part.netloc]
 
 
 def json_object(name: str) -> dict[str, Any]:

@@ -47,7 +47,9 @@ def _door(method: str) -> Callable[[View], View]:
             except Exception as error:
                 return problems.answer(problems.describe(error))
 
-        return csrf_exempt(never_cache(guarded))
+        view_of_bearers = csrf_exempt(never_cache(guarded))
+        view_of_bearers.methods = (method,)  # type: ignore[attr-defined]
+        return view_of_bearers
 
     return wrap
 

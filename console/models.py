@@ -1,4 +1,4 @@
-"""The tables of machine credentials and of the sweeps' beats. A secret is never stored: it is shown once, when it is made."""
+"""The tables of machine credentials, of what people like, and of the sweeps' beats. A secret is shown once and never stored."""
 
 import hashlib
 import hmac
@@ -44,7 +44,7 @@ class Credential(models.Model):
     secret_hash = models.CharField(max_length=64, editable=False)
     scopes = ArrayField(models.CharField(max_length=40))
     agents = ArrayField(models.CharField(max_length=80), default=list)  # `*` for any
-    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
+    created_by = models.CharField(max_length=310, blank=True)  # a name as it was: it stays when the person goes
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     expires_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True)
@@ -63,7 +63,7 @@ class Credential(models.Model):
 
     @classmethod
     def issue(
-        cls, name: str, scopes: list[str], agents: list[str], created_by: object = None, days: int = LIFE_DAYS_MAX
+        cls, name: str, scopes: list[str], agents: list[str], created_by: str = "", days: int = LIFE_DAYS_MAX
     ) -> tuple["Credential", str]:
         """Makes a credential and returns it with its token, `cm_<id>_<secret>`, which cannot be had again.
         Raises ValidationError for scopes that no machine may have and for a third live secret."""
@@ -80,7 +80,7 @@ class Credential(models.Model):
                 secret_hash=secret_hash(secret),
                 scopes=sorted(scopes),
                 agents=sorted(agents),
-                created_by=created_by,
+                created_by=created_by[:310],
                 created_at=now,
                 expires_at=now + timedelta(days=days),
             )
@@ -89,6 +89,18 @@ class Credential(models.Model):
     def matches(self, secret: str) -> bool:
         """Whether this is the secret. Takes the same time wherever it differs."""
         return hmac.compare_digest(self.secret_hash, secret_hash(secret))
+
+
+class Profile(models.Model):
+    """What one person likes. An empty zone is the browser's own, an empty theme the system's."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, primary_key=True, on_delete=models.CASCADE, related_name="profile")
+    time_zone = models.CharField(max_length=64, blank=True, default="")
+    shortcuts = models.BooleanField(default=True)
+    theme = models.CharField(max_length=8, blank=True, default="")
+
+    def __str__(self) -> str:
+        return f"what {self.user} likes"
 
 
 class SweepBeat(models.Model):

@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from console.auth import person_actor
+from console.pages.settings import NEEDED as SETTINGS
 from reconciliation import pages as cases
 from runs import actors, asking
 from runs.actors import Actor
@@ -33,12 +34,13 @@ def links(request: HttpRequest) -> list[dict[str, Any]]:
         ("cases", "Needs a person", "/cases/", actors.CASE_READ),
         ("approvals", "Approvals", "/approvals/", actors.RUN_READ),
         ("metrics", "Metrics", "/metrics/", actors.RUN_READ),
+        ("settings", "Settings", "/settings/", SETTINGS),
         ("demo", "Practice", "/demo/", actors.DEMO_START),
     ]
     return [
         {"key": key, "label": label, "url": url, "count": counted.get(key), "current": request.path.startswith(url)}
         for key, label, url, scope in places
-        if actor.may(scope)
+        if (actor.may(scope) if isinstance(scope, str) else any(map(actor.may, scope)))
     ]
 
 

@@ -5,7 +5,8 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from console.metrics import pages as metrics
-from console.pages import actions, approvals, bulk, cases, help, runs, search, stops
+from console.pages import actions, approvals, bulk, cases, help, machines, people, profile, runs, search, stops
+from console.pages import settings as settings_pages
 
 urlpatterns = [
     path("", RedirectView.as_view(url="/runs/")),
@@ -33,7 +34,21 @@ urlpatterns = [
     path("approvals/<str:pk>/approve", approvals.decide, {"verb": "approve"}),
     path("approvals/<str:pk>/reject", approvals.decide, {"verb": "reject"}),
     path("metrics/", metrics.metrics),
+    path("profile/", profile.profile),
+    path("settings/", settings_pages.index),
     path("settings/notifications/", include("console.notifications.urls")),
+    path("settings/people/", people.person_list),
+    path("settings/people/new", people.new_person),
+    path("settings/people/<str:pk>/", people.person),
+    path("settings/people/<str:pk>/groups", people.set_groups),
+    path("settings/people/<str:pk>/deactivate", people.deactivate),
+    path("settings/people/<str:pk>/activate", people.activate),
+    path("settings/people/<str:pk>/sign-out", people.sign_out),
+    path("settings/people/<str:pk>/password-link", people.password_link),
+    path("settings/machines/", machines.machine_list),
+    path("settings/machines/new", machines.new_machine),
+    path("settings/machines/<str:pk>/rotate", machines.rotate),
+    path("settings/machines/<str:pk>/revoke", machines.revoke),
     path("live/actions", actions.live_actions),
 ]
 if settings.PRACTICE:

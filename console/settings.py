@@ -35,9 +35,11 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django.contrib.postgres",
+    "django.contrib.humanize",  # the list of security keys says when each was used
     "allauth",
     "allauth.account",
     "allauth.mfa",
+    "allauth.usersessions",
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
     "channels",
@@ -151,22 +153,33 @@ LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/runs/"
 # Approving, terminating and settling money need a log-in or proof that is younger than this.
 REAUTHENTICATE_AFTER_S = ACCOUNT_REAUTHENTICATION_TIMEOUT = env.number("REAUTHENTICATE_AFTER_S", 15 * 60, minimum=30)
-ACCOUNT_ADAPTER = "console.people.ClosedSignup"
+ACCOUNT_REAUTHENTICATION_METHODS = ("password", "mfa")
+ACCOUNT_ADAPTER = "console.signing_in.ClosedSignup"
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_REDIRECT_URL = "/accounts/login/"
-SOCIALACCOUNT_ADAPTER = "console.people.DirectorySignup"
+SOCIALACCOUNT_ADAPTER = "console.signing_in.DirectorySignup"
+USERSESSIONS_ADAPTER = "console.signing_in.OwnSessions"
+PASSWORD_RESET_TIMEOUT = 24 * 3600  # seconds that a link for choosing a password is good for
+# Behind a proxy the address that limits count by is in X-Forwarded-For; how many proxies of ours wrote into it is said here.
+ALLAUTH_TRUSTED_PROXY_COUNT = env.number("TRUSTED_PROXY_COUNT", 0)
+# Second factors: `totp` (an authenticator app) and `webauthn` (passkeys and security keys); none when empty.
+SECOND_FACTORS = env.words("COUNTERMAND_SECOND_FACTORS", ("totp",))
+MFA_SUPPORTED_TYPES = [*SECOND_FACTORS, *(["recovery_codes"] if SECOND_FACTORS else [])]
+MFA_PASSKEY_LOGIN_ENABLED = "webauthn" in SECOND_FACTORS
+MFA_TOTP_ISSUER = "Countermand"
 SOCIALACCOUNT_ONLY = False
 # OIDC: {"server_url": …, "client_id": …, "secret": …, "name": …, "provider_id": …}; empty means passwords only.
 OIDC = env.json_object("COUNTERMAND_OIDC")
+OIDC_NAME, OIDC_PROVIDER_ID = OIDC.get("name", "Single sign-on"), OIDC.get("provider_id", "sso")
 SOCIALACCOUNT_PROVIDERS = {
     "openid_connect": {
         "OAUTH_PKCE_ENABLED": True,
         "APPS": [
             {
-                "provider_id": OIDC.get("provider_id", "sso"),
-                "name": OIDC.get("name", "Single sign-on"),
+                "provider_id": OIDC_PROVIDER_ID,
+                "name": OIDC_NAME,
                 "client_id": OIDC["client_id"],
                 "secret": OIDC["secret"],
                 "settings": {"server_url": OIDC["server_url"]},
@@ -206,7 +219,7 @@ CONTENT_SECURITY_POLICY = {
         "connect-src": [SELF],
         "font-src": [SELF],
         "base-uri": [NONE],
-        "form-action": [SELF, *env.words("FORM_ACTION_ORIGINS")],  # the OIDC provider's origin
+        "form-action": [SELF, *env.origins(OIDC.get("server_url", "")), *env.words("FORM_ACTION_ORIGINS")],
         "frame-ancestors": [NONE],
     }
 }
@@ -245,6 +258,7 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "PREPROCESSING_HOOKS": ["console.api_urls.describe_long_polls"],
     "POSTPROCESSING_HOOKS": [],  # choices stay where they are said, instead of becoming components with made-up names

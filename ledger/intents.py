@@ -94,10 +94,10 @@ def _insert(actor: Actor, run_id: uuid.UUID, token: str, nonce: str, intent: Int
         cursor.execute(_FENCE, (int(begin), run_id, token))
         row = cursor.fetchone()
         if row is None:
-            raise leases.why_refused(transition.lock(run_id), token)
+            raise _why_fenced(actor, run_id, token)
         version, epoch, holder, agent, now, expires_at = row
         if now >= expires_at:  # the lease ended while the UPDATE waited for the lock: its WHERE had read the clock before that
-            raise leases.why_refused(transition.lock(run_id), token)
+            raise _why_fenced(actor, run_id, token)
         actor.require(actors.RUN_WORK, agent, f"work for {agent}")
         attempt = new_attempt(effect, 1, epoch, holder, nonce, version, now, expires_at, intent) if begin else None
         effect.created_at = now
@@ -118,6 +118,13 @@ def _insert(actor: Actor, run_id: uuid.UUID, token: str, nonce: str, intent: Int
         if cursor.rowcount != 1:  # after *absent* a person may have been asked: no other run goes round them
             raise _why_not_inserted(effect)
     return Permission(SENDING if begin else DECLARED, effect, attempt, now)
+
+
+def _why_fenced(actor: Actor, run_id: uuid.UUID, token: str) -> Exception:
+    """Raises `NotAllowed` first: what somebody tried who may not work for the run is not counted as an act of its worker."""
+    run = transition.lock(run_id)
+    actor.require(actors.RUN_WORK, run.agent, f"work for {run.agent}")
+    return leases.why_refused(run, token)
 
 
 def spent(effect: Effect, intent: Intent) -> bool:

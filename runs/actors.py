@@ -22,6 +22,8 @@ POLICY_CHANGE = "policy:change"
 RULE_CHANGE = "rule:change"
 OCCURRENCE_OPEN = "occurrence:open"
 NOTIFICATION_CHANGE = "notification:change"
+PEOPLE_MANAGE = "people:manage"
+CREDENTIAL_MANAGE = "credential:manage"
 DEMO_START = "demo:start"
 
 MACHINE_SCOPES = frozenset({RUN_WORK, RUN_READ, RUN_CANCEL, CASE_READ})

@@ -145,7 +145,7 @@ def _budget(run: Run) -> dict[str, float]:
 @call(takes=schema.LeaseBody, answers={200: life_schema.CleanupBeat}, refuses=("lease_lost",), tag="worker")
 def heartbeat_cleanup(actor: Actor, cleanup: str, given: Given) -> Answer:
     """Renew the lease of a clean-up step. The cancel that it cleans up after does not stop it."""
-    answer = leases.heartbeat(actor, _item(cleanup).run_id, given["lease"])
+    answer = leases.heartbeat(actor, _item(actor, cleanup).run_id, given["lease"])
     return Answer(200, {**answer, "lease_expires_at": iso(answer["lease_expires_at"])})
 
 
@@ -158,11 +158,12 @@ def heartbeat_cleanup(actor: Actor, cleanup: str, given: Given) -> Answer:
 )
 def finish_cleanup(actor: Actor, cleanup: str, given: Given) -> Answer:
     """Say what came of a clean-up step. `failed` leaves it behind: listed, for a person."""
-    item = cleaning.finish(actor, _item(cleanup).pk, given["lease"], given["outcome"], given.get("detail"))
+    item = cleaning.finish(actor, _item(actor, cleanup).pk, given["lease"], given["outcome"], given.get("detail"))
     return Answer(200, cleanup_shape(item))
 
 
-def _item(text: str) -> Cleanup:
+def _item(actor: Actor, text: str) -> Cleanup:
+    actor.require(actors.RUN_WORK, None, "carry out clean-up steps")
     item = Cleanup.objects.filter(pk=_named(text)).first()
     if item is None:
         raise NotFound(f"No clean-up step is called {text[:60]!r}. Use its id.")

@@ -6,7 +6,7 @@
   const $ = (selector, root = document) => root.querySelector(selector);
   const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
   const html = document.documentElement;
-  const cookie = (name) => document.cookie.match(`(?:^|; )${name}=([^;]*)`)?.[1] ?? "";
+  const cookie = (name) => (document.cookie.match(`(?:^|; )${name}=([^;]*)`)?.[1] ?? "").replace(/^"|"$/g, "");
   const remember = (name, value) => { document.cookie = `${name}=${value}; path=/; max-age=31536000; samesite=lax`; };
   const typing = (node) => node.closest?.("input:not([type=checkbox],[type=radio]), textarea, select, [contenteditable]");
 
@@ -14,7 +14,9 @@
   let exact = cookie("times") === "exact";
   let clockSkew = 0; // ms to add to this computer's clock to get the server's
   const now = () => Date.now() + clockSkew;
-  const zone = () => (cookie("zone") === "UTC" ? "UTC" : html.dataset.zone || Intl.DateTimeFormat().resolvedOptions().timeZone);
+  const isZone = (name) => { try { return !!name && !!Intl.DateTimeFormat("en-GB", { timeZone: name }); } catch { return false; } };
+  let zoneName = "";
+  const zone = () => (zoneName ||= [cookie("utc") === "on" && "UTC", cookie("zone")].find(isZone) || Intl.DateTimeFormat().resolvedOptions().timeZone);
   const formats = new Map();
   const format = (options) => {
     const key = zone() + JSON.stringify(options);
@@ -405,10 +407,10 @@
   // --- Clicks and changes ----------------------------------------------------------------------------------------------
   async function copy(button) {
     const text = button.dataset.copy;
-    try { await navigator.clipboard.writeText(text); } catch { return announce(`Could not copy. The reference is ${text}`, true); }
+    try { await navigator.clipboard.writeText(text); } catch { return announce("secret" in button.dataset ? "Could not copy. Select it and copy it by hand." : `Could not copy. The reference is ${text}`, true); }
     button.classList.add("is-done");
     setTimeout(() => button.classList.remove("is-done"), 1500);
-    announce(`Copied ${text}`);
+    announce("secret" in button.dataset ? "Copied" : `Copied ${text}`);
   }
   document.addEventListener("click", (event) => {
     const at = (selector) => event.target.closest?.(selector);
@@ -433,13 +435,19 @@
     event.preventDefault();
     openDialog(`${form.action}?${new URLSearchParams(new FormData(form))}`, event.submitter);
   });
+  // What the menu changes holds here at once, and is kept with the person for other browsers when the server can be reached.
+  function keep(name, value, field = name) {
+    remember(name, value);
+    const headers = { "X-Quiet": "1", "X-CSRFToken": $("#user-menu [name=csrfmiddlewaretoken]").value };
+    fetch("/profile/", { method: "POST", headers, body: new URLSearchParams({ [field]: value }) }).catch(() => {});
+  }
   document.addEventListener("change", ({ target }) => {
     if (target.matches("[data-theme-choice]")) {
-      remember("theme", target.value);
+      keep("theme", target.value);
       if (target.value) html.dataset.theme = target.value; else delete html.dataset.theme;
     }
-    if (target.matches("[data-zone-choice]")) { remember("zone", target.value); formats.clear(); localise(); }
-    if (target.matches("[data-keys-choice]")) remember("keys", target.checked ? "on" : "off");
+    if (target.matches("[data-zone-choice]")) { remember("utc", target.value === "UTC" ? "on" : "off"); zoneName = ""; formats.clear(); localise(); }
+    if (target.matches("[data-keys-choice]")) keep("keys", target.checked ? "on" : "off", "shortcuts");
   });
   document.addEventListener("htmx:after:swap", () => {
     localise();
@@ -455,7 +463,7 @@
   // --- Start -----------------------------------------------------------------------------------------------------------
   localise();
   for (const node of $$("[data-actions]")) actionKeys.set(node, node.dataset.actions);
-  for (const [name, value] of [["theme", cookie("theme")], ["zone", cookie("zone")]]) { const box = $(`[data-${name}-choice]`); if (box) box.value = value; }
+  for (const [name, value] of [["theme", cookie("theme")], ["zone", cookie("utc") === "on" ? "UTC" : ""]]) { const box = $(`[data-${name}-choice]`); if (box) box.value = value; }
   for (const box of $$("[data-keys-choice]")) box.checked = cookie("keys") !== "off";
   setInterval(tick, 1000);
   if (wanted) connect();

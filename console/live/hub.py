@@ -29,7 +29,9 @@ log = logging.getLogger(__name__)
 PACE_S = 0.02  # between two rounds, so that a storm of events becomes few frames
 RETRY_S = 0.5
 _ONLY_TIMELINE = frozenset({"step.started", "step.finished"})  # half of all events; no other part of a run's page tells of them
-_GIVES_NOTHING_AWAY = frozenset({"people.signed_in"})
+_GIVES_NOTHING_AWAY = frozenset(
+    f"people.{what}" for what in ("signed_in", "sign_in_failed", "proved", "created", "password_link_made", "profile_changed")
+)
 
 
 class Hub:

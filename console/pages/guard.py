@@ -36,6 +36,7 @@ def page(*methods: str, back: str = "") -> Callable[[View], View]:
             patch_vary_headers(response, ("HX-Request", "Cookie"))
             return response
 
+        guarded.methods = methods  # type: ignore[attr-defined]
         return guarded
 
     return wrap

@@ -12,7 +12,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from websockets.exceptions import InvalidStatus
 
-from console import people
+from console import people, signing_in
 from reconciliation import cases
 from reconciliation.models import Case
 from runs import actors
@@ -223,7 +223,7 @@ async def test_losing_the_right_to_look_ends_it_long_before_the_next_beat(site: 
                 case "left the group":
                     await do(people.set_groups)(admin, support, [])
                 case "new password":
-                    await do(people.ClosedSignup().set_password)(support, "another long password")
+                    await do(signing_in.ClosedSignup().set_password)(support, "another long password")
             assert await page.closed(3) == (4403 if change == "left the group" else 4401)
 
 

@@ -13,12 +13,14 @@ from django.contrib.auth.models import Group, User
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from console import machines
 from console.auth import TokenRefused, credential_for, person_actor
 from console.embedded.demo import write_private
 from console.models import Credential
 from examples.purchase_orders.agent import APPROVAL_OVER
 from ledger import policies
 from ledger.models import ActionPolicy
+from runs import actors
 from runs.actors import MACHINE_SCOPES
 
 PEOPLE = {
@@ -74,6 +76,8 @@ def _token(known: str | None) -> str:
     with contextlib.suppress(TokenRefused):  # expired, or the data folder was removed
         if known and credential_for(known).expires_at > now + RENEW_WITHIN:
             return known
-    Credential.objects.filter(name=MACHINE, revoked_at=None).update(revoked_at=now)
-    _, token = Credential.issue(MACHINE, sorted(MACHINE_SCOPES), ["*"])
+    demo = actors.system("demo")
+    for old in Credential.objects.filter(name=MACHINE, revoked_at=None):
+        machines.revoke(demo, old)
+    _, token = machines.issue(demo, MACHINE, MACHINE_SCOPES, ["*"])
     return token

@@ -1,0 +1,33 @@
+"""`/settings/`: the places where an installation is looked after. Each is a line here and a page of its own."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from console.pages.guard import page
+from console.pages.runs import actor_of
+from runs import actors
+from runs.errors import NotAllowed
+
+# (address, name, what it is for, what seeing it needs)
+PLACES = (
+    ("/settings/people/", "People", "Who may get in, and what each of them may do.", actors.PEOPLE_MANAGE),
+    (
+        "/settings/machines/",
+        "Machine credentials",
+        "The tokens of agents and other programs: make, replace, revoke.",
+        actors.CREDENTIAL_MANAGE,
+    ),
+)
+NEEDED = frozenset(needs for *_, needs in PLACES)
+
+
+@page("GET")
+def index(request: HttpRequest) -> HttpResponse:
+    """The places that this person may go to."""
+    actor = actor_of(request)
+    places = [{"url": url, "name": name, "what": what} for url, name, what, needs in PLACES if actor.may(needs)]
+    if not places:
+        raise NotAllowed("Settings are looked after by administrators.", needs=actors.PEOPLE_MANAGE)
+    return render(request, "settings/index.html", {"places": places})
