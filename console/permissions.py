@@ -24,6 +24,7 @@ from runs.actors import (
     CREDENTIAL_MANAGE,
     DEMO_START,
     MACHINE_SCOPES,
+    NOTIFICATION_CHANGE,
     PEOPLE_MANAGE,
     RUN_CANCEL,
     RUN_READ,
@@ -89,6 +90,7 @@ DOORS: tuple[Door, ...] = (
     *_dialog(RUN_CANCEL, "cancel many runs", "/bulk/cancel"),
     *_read(RUN_READ, "follow a bulk cancel", "/bulk/<pk>/"),
     *_read(RUN_READ, "search what one may read", "/search/"),
+    *_read(RUN_READ, "see the metrics", "/metrics/"),
     # Cases
     *_read(CASE_READ, "read cases", "/cases/", "/cases/<ref>/"),
     *_act(CASE_SETTLE, "claim a case", "/cases/<ref>/claim"),
@@ -110,6 +112,9 @@ DOORS: tuple[Door, ...] = (
     *_read(CREDENTIAL_MANAGE, "look at machine credentials", "/settings/machines/"),
     *_dialog(CREDENTIAL_MANAGE, "add a machine", "/settings/machines/new"),
     *_act(CREDENTIAL_MANAGE, "replace or revoke a secret", "/settings/machines/<pk>/rotate", "/settings/machines/<pk>/revoke"),
+    *_read(NOTIFICATION_CHANGE, "look at notifications", "/settings/notifications/"),
+    *_dialog(NOTIFICATION_CHANGE, "change notifications", "/settings/notifications/new", "/settings/notifications/<pk>/"),
+    *_act(NOTIFICATION_CHANGE, "change notifications", "/settings/notifications/<pk>/secret", "/settings/notifications/<pk>/<verb>"),
     # Everybody who is signed in
     *_read(SIGNED_IN, "read the help", "/help/"),
     *_dialog(SIGNED_IN, "their own profile", "/profile/"),
@@ -135,6 +140,7 @@ DOORS: tuple[Door, ...] = (
     *_dialog(SIGNED_IN, "their own second factor", "/accounts/2fa/totp/*", "/accounts/2fa/recovery-codes/*"),
     *_dialog(SIGNED_IN, "their own sessions", "/accounts/sessions/"),
     # For machines that look after this one
+    *_read(ANYBODY, "metrics, with the secret of the settings", "/internal/metrics"),
     *_read(ANYBODY, "whether it lives", "/healthz", "/readyz", "/health/live/", "/health/ready/"),
     # The API: reading and stopping
     *_read(RUN_READ, "read runs", f"{V1}/runs", f"{V1}/runs/<run>", f"{V1}/runs/<run>/events"),

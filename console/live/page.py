@@ -113,8 +113,8 @@ class Viewer:
         self.code = code
         self.woken.set()
 
-    def take(self) -> list[str]:
-        """Everything that is due now, as frames."""
-        frames = [*(self.page.take() if self.page else ()), *self._notes.values()]
+    def take(self, sure: bool = True) -> list[str]:
+        """Everything that is due now, as frames; what has changed waits until it is `sure` that it may be seen."""
+        frames = [*(self.page.take() if self.page and sure else ()), *self._notes.values()]
         self._notes.clear()
         return frames

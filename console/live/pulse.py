@@ -36,10 +36,11 @@ class Pulse:
         self._counts = ""
         self._began_s = time.monotonic()
         self._recheck = asyncio.Event()
+        self._unsure = False
 
     def works(self) -> tuple[Coroutine[Any, Any, None], ...]:
         """The coroutines to run while anybody is connected."""
-        self._counts, self._began_s = "", time.monotonic()
+        self._counts, self._began_s, self._unsure = "", time.monotonic(), False
         return self._tick_for_ever(), self._check_for_ever()
 
     def note(self, created: bool) -> None:
@@ -48,8 +49,14 @@ class Pulse:
         self._created = self._created or created
 
     def recheck(self) -> None:
-        """Somebody's rights may have changed: everybody's are looked up now."""
+        """Somebody's rights may have changed: everybody's are looked up now, and until then nothing that changed is shown to anybody."""
+        self._unsure = True
         self._recheck.set()
+
+    @property
+    def sure(self) -> bool:
+        """Whether whatever the tail has told of somebody's rights is known, so that what it told afterwards may be shown."""
+        return not self._unsure
 
     async def counts(self) -> str:
         """The `counts` frame as last told; it is at most a second old."""
@@ -121,6 +128,7 @@ class Pulse:
             self._recheck.clear()
             try:
                 await self._check()
+                self._unsure = self._recheck.is_set()
             except Exception:
                 log.exception("sessions could not be looked up; tried again")
                 await asyncio.sleep(RETRY_S)
@@ -137,3 +145,4 @@ class Pulse:
                 viewer.end(wire.NOT_ALLOWED)
             else:
                 viewer.who = who
+                viewer.woken.set()  # for what was held back

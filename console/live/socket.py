@@ -92,7 +92,7 @@ class Socket(AsyncWebsocketConsumer):
                     if viewer.code is not None:
                         return
                     await self.send(text_data=text)
-        for text in viewer.take():
+        for text in viewer.take(self.hub.pulse.sure):
             if viewer.code is not None:
                 return
             await self.send(text_data=text)

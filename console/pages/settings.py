@@ -13,11 +13,12 @@ from runs.errors import NotAllowed
 # (address, name, what it is for, what seeing it needs)
 PLACES = (
     ("/settings/people/", "People", "Who may get in, and what each of them may do.", actors.PEOPLE_MANAGE),
+    ("/settings/machines/", "Machine credentials", "Tokens of agents and other programs: make, replace, revoke.", actors.CREDENTIAL_MANAGE),
     (
-        "/settings/machines/",
-        "Machine credentials",
-        "The tokens of agents and other programs: make, replace, revoke.",
-        actors.CREDENTIAL_MANAGE,
+        "/settings/notifications/",
+        "Notifications",
+        "Whom to tell at once what cannot wait until somebody looks.",
+        actors.NOTIFICATION_CHANGE,
     ),
 )
 NEEDED = frozenset(needs for *_, needs in PLACES)

@@ -84,6 +84,8 @@ def things() -> dict[str, str]:
         "/approvals/ pk": str(approval.pk),
         "/settings/people/ pk": str(somebody.pk),
         "/settings/machines/ pk": credential.pk,
+        "/settings/notifications/ pk": str(uuid.UUID(int=7)),
+        "verb": "disable",
         "run": run.ref,
         "effect": effect.ref,
         "operation_id": str(effect.pk),
