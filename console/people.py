@@ -166,12 +166,12 @@ def themselves(user: AbstractUser) -> Actor:
     return Actor("person", str(user.pk), user.get_full_name() or user.get_username(), "web")
 
 
-def end_sessions(user: User, but: str | None = None) -> int:
-    """Delete the sessions of this person except that one. Every live session is opened: a session does not say in its row whose it is."""
+def end_sessions(user: User) -> int:
+    """Delete the sessions of this person; how many. Every live one is opened: a session does not say in its row whose it is."""
     mine = [
         session.session_key
         for session in Session.objects.filter(expire_date__gt=timezone.now()).iterator()
-        if session.get_decoded().get(SESSION_KEY) == str(user.pk) and session.session_key != but
+        if session.get_decoded().get(SESSION_KEY) == str(user.pk)
     ]
     return Session.objects.filter(session_key__in=mine).delete()[0]
 

@@ -27,6 +27,7 @@ from django.urls import reverse
 
 from console import profiles
 from console.people import record, themselves
+from runs.actors import system
 
 PROVE_ANEW = {"prompt": "login", "max_age": "0"}  # OpenID Connect Core 3.1.2.1: with max_age the answer must say auth_time
 
@@ -57,7 +58,7 @@ class ClosedSignup(DefaultAccountAdapter):
         """Somebody tried to get in as a person that there is. What else was typed is kept nowhere: it may be a password."""
         user = User.objects.filter(username__iexact=str(credentials.get("username") or "")).first()
         if user is not None:
-            record("sign_in_failed", themselves(user), user, ip=self.get_client_ip(request))
+            record("sign_in_failed", system("log-in"), user, ip=self.get_client_ip(request))
 
     def reauthenticate(self, user: User, password: str) -> bool:
         proved = bool(super().reauthenticate(user, password))

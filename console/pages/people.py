@@ -152,4 +152,4 @@ def _act(request: HttpRequest, user: User, verb: Callable[[], object], said: str
         if refused.status == 403:
             raise
         messages.warning(request, refused.detail)
-    return redirect("/" if user.pk == request.user.pk and not request.user.is_authenticated else ONE_URL.format(pk=user.pk))
+    return redirect(ONE_URL.format(pk=user.pk))
