@@ -1,4 +1,5 @@
-"""How people get in and out: what allauth is told to do differently, and its acts as `people.…` events in the same commit.
+"""How people get in and out: what allauth is told to do differently, and its acts as `people.…` events: in the same commit, but for
+second factors, of which allauth tells only afterwards.
 
 Accounts are made by an administrator or arrive from single sign-on, never by signing up. Nothing here gives anybody a right.
 """
@@ -74,7 +75,7 @@ class ClosedSignup(DefaultAccountAdapter):
     def send_notification_mail(self, template_prefix: str, user: User, *args: Any, **kwargs: Any) -> None:
         """Allauth calls this whenever something about an account's security has changed; second factors have no other hook."""
         if template_prefix.startswith("mfa/"):
-            record("second_factor_changed", themselves(user), user, what=template_prefix.rpartition("/")[2])
+            record("second_factor_changed", themselves(user), user, change=template_prefix.rpartition("/")[2])
         super().send_notification_mail(template_prefix, user, *args, **kwargs)
 
     def get_reauthentication_methods(self, user: AbstractBaseUser | AnonymousUser) -> list[dict[str, Any]]:

@@ -124,7 +124,7 @@ def test_a_second_factor_is_asked_for_at_the_door_and_counts_as_a_proof(monkeypa
         return totp.format_hotp_value(totp.hotp_value(secret, now))
 
     assert client.post("/accounts/2fa/totp/activate/", {"code": code()}).status_code == 302
-    assert Event.objects.get(kind="people.second_factor_changed").data["what"] == "totp_activated"
+    assert Event.objects.get(kind="people.second_factor_changed").data["change"] == "totp_activated"
     for path in ("", "recovery-codes/", "recovery-codes/generate/", "totp/deactivate/", "reauthenticate/"):
         assert client.get(f"/accounts/2fa/{path}").status_code == 200, path
 
