@@ -1,0 +1,1 @@
+from tests.fakes import fake, loud_sweeps  # noqa: F401 - for every test here
