@@ -1,6 +1,7 @@
-"""A small proxy for transport faults: it passes HTTP on to one server, and cuts, loses, holds or answers what a test tells it to.
+"""A small proxy for transport faults: it passes HTTP or SMTP on to one server, and cuts, loses, holds or answers what a test tells it to.
 
-Every request has a connection of its own on both sides, so that what is cut is exactly one exchange."""
+Every HTTP request has a connection of its own on both sides, so that what is cut is exactly one exchange. Of SMTP the unit is a command
+with its reply, and the mail itself with the line that ends it, which is called END."""
 
 import asyncio
 import contextlib
@@ -11,16 +12,22 @@ from types import TracebackType
 from typing import Literal, Self
 from urllib.parse import urlsplit
 
-Mode = Literal["pass", "drop_request", "lose_response", "hold_request", "http_502", "maintenance_200"]
-_ANSWERS = {
-    "http_502": b"HTTP/1.1 502 Bad Gateway\r\ncontent-type: text/html\r\ncontent-length: 3\r\nconnection: close\r\n\r\n502",
-    "maintenance_200": b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 4\r\nconnection: close\r\n\r\nback",
-}
+_UNIT_BYTES_MAX = 1024 * 1024
+Mode = Literal["pass", "drop_request", "lose_response", "hold_request", "hold_response", "http_502", "maintenance_200"]
+
+
+def _page(status: str, text: str) -> bytes:
+    body = f"<!doctype html><title>{status}</title><h1>{text}</h1>".encode()
+    head = f"HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    return head.encode() + body
+
+
+_ANSWERS = {"http_502": _page("502 Bad Gateway", "502"), "maintenance_200": _page("200 OK", "We will be back soon")}
 
 
 @dataclass
 class Rule:
-    """What happens to the next `times` requests whose "METHOD /path" matches."""
+    """What happens to the next `times` requests whose "METHOD /path" (or SMTP command) matches."""
 
     mode: Mode
     pattern: re.Pattern[str]
@@ -39,15 +46,16 @@ class Seen:
 
 
 class Proxy:
-    """`with Proxy(target_url) as proxy:`; give `proxy.url` to whoever should be cut off.
+    """`with Proxy("http://…") as proxy:` (or `smtp://…`); give `proxy.url` or `proxy.port` to whoever should be cut off.
 
     `drop_request` closes before the server is asked, `lose_response` after it has answered; `hold_request` waits for `release`
-    and then passes the request on even when nobody waits for its answer any more, like a packet that was under way for too long.
+    and then passes the request on even when nobody waits for its answer any more, like a packet that was under way for too long;
+    `hold_response` keeps back what the server has answered already.
     """
 
     def __init__(self, target_url: str) -> None:
         target = urlsplit(target_url)
-        self._target = (target.hostname, target.port)
+        self._scheme, self._target = target.scheme, (target.hostname, target.port)
         self._rules: list[Rule] = []
         self.seen: list[Seen] = []
         self._loop = asyncio.new_event_loop()
@@ -55,9 +63,10 @@ class Proxy:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        starting = asyncio.start_server(self._serve, "127.0.0.1", 0)
+        starting = asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_UNIT_BYTES_MAX)
         self._server = asyncio.run_coroutine_threadsafe(starting, self._loop).result(5)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self.port = int(self._server.sockets[0].getsockname()[1])
+        self.url = f"{self._scheme}://127.0.0.1:{self.port}"
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -96,7 +105,7 @@ class Proxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            await self._exchange(reader, writer)
+            await (self._mail if self._scheme == "smtp" else self._exchange)(reader, writer)
         writer.close()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -115,6 +124,8 @@ class Proxy:
                 await rule.free.wait()
             answer = await self._ask(head, body)
             seen.status = int(answer.split(b" ", 2)[1]) if answer else None
+            if rule and seen.mode == "hold_response":
+                await rule.free.wait()
             if seen.mode != "lose_response":
                 writer.write(answer)
                 await writer.drain()
@@ -127,3 +138,45 @@ class Proxy:
             return await reader.read()
         finally:
             writer.close()
+
+    async def _mail(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_server, to_server = await asyncio.open_connection(*self._target)
+        try:
+            reply, mail_follows = await _reply(from_server), False
+            while reply:
+                writer.write(reply)
+                await writer.drain()
+                unit = await (reader.readuntil(b"\r\n.\r\n") if mail_follows else reader.readline())
+                if not unit:
+                    break
+                what = "END" if mail_follows else unit.split()[0].decode("ascii", "replace").upper()
+                reply = await self._command(what, unit, from_server, to_server)
+                mail_follows = what == "DATA" and reply.startswith(b"354")
+        finally:
+            to_server.close()
+
+    async def _command(self, what: str, unit: bytes, from_server: asyncio.StreamReader, to_server: asyncio.StreamWriter) -> bytes:
+        """Pass one command (or the mail) on; the reply to give, nothing when the connection ends here."""
+        rule = self._rule(what)
+        seen = Seen(what, rule.mode if rule else "pass", unit)
+        self.seen.append(seen)
+        assert seen.mode not in _ANSWERS, f"{seen.mode} is HTTP"
+        if seen.mode == "drop_request":
+            return b""
+        if rule and seen.mode == "hold_request":
+            await rule.free.wait()
+        to_server.write(unit)
+        await to_server.drain()
+        reply = await _reply(from_server)
+        seen.status = int(reply[:3]) if reply[:3].isdigit() else None
+        if rule and seen.mode == "hold_response":
+            await rule.free.wait()
+        return b"" if seen.mode == "lose_response" else reply
+
+
+async def _reply(server: asyncio.StreamReader) -> bytes:
+    """One SMTP reply with all its lines; nothing when the server has hung up."""
+    lines = [await server.readline()]
+    while lines[-1][3:4] == b"-":
+        lines.append(await server.readline())
+    return b"".join(lines)

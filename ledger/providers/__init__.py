@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ledger.providers.base import Provider, ProviderConfigError
+from ledger.providers.smtp import Smtp
 from ledger.providers.stripe import Stripe
 from ledger.providers.supplier import Supplier
 
 KINDS: dict[str, Callable[[Mapping[str, Any]], Provider]] = {
+    "smtp": Smtp,
     "stripe": Stripe,
     "supplier": Supplier,
 }
