@@ -207,6 +207,8 @@ def _held_elsewhere(actor: Actor, run_id: uuid.UUID, token: str, intent: Intent)
         raise InDoubt("The same business action has just been let go: ask again.")
     facts = _facts(holder)
     what = f"{intent.action} {intent.business_ref} at {intent.provider}"
+    if holder.unknowable:
+        raise InDoubt(f"Nobody can find out whether {what} happened in {holder.run.ref} ({holder.ref}): it stays taken.", **facts)
     if holder.state not in (states.LANDED, states.DUPLICATED, states.REVERSED):
         raise InDoubt(f"{what} is under way or unknown in {holder.run.ref} ({holder.ref}). Wait for that operation.", **facts)
     if intent.if_exists != "reuse":
@@ -288,9 +290,10 @@ def _again_fenced(actor: Actor, run_id: uuid.UUID, token: str, nonce: str, inten
     return Permission(KNOWN, effect)
 
 
-def _facts(effect: Effect) -> dict[str, str]:
-    """What a refusal names, so that the worker can wait for exactly that operation."""
-    return {"effect": effect.ref, "run": effect.run.ref, "operation_id": str(effect.pk)}
+def _facts(effect: Effect) -> dict[str, Any]:
+    """What a refusal names, so that the worker can wait for exactly that operation, or be told that waiting is in vain."""
+    named = {"effect": effect.ref, "run": effect.run.ref, "operation_id": str(effect.pk)}
+    return named | ({"unknowable": True} if effect.unknowable else {})
 
 
 def _mine(held: outcomes.Locked, nonce: str) -> Permission:

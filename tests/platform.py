@@ -62,8 +62,11 @@ IMPATIENCE = {
     "max_in_flight_s": 0.3, "look_spacing_s": 0.4, "look_schedule_s": [0.2, 1, 2, 3, 4, 6, 8, 12, 20, 60],
     "person_after_s": 6, "person_after_unreachable_s": 6,
 }  # fmt: skip
+# Nobody needs to listen there: a mail server is never asked, and the worker that mails is told its address by the test.
+MAIL = {"kind": "smtp", "host": LOCALHOST, "tls": "none", "from": "orders@example.org"}
 IMPATIENT_PROVIDERS = json.dumps(
     {
+        "mail": MAIL,
         "supplier": SUPPLIER | {"capability": IMPATIENCE},
         "stripe": STRIPE | {"capability": IMPATIENCE | {"lookup_lag_s": 0.3, "rate_per_s": 50}},
     }

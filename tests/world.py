@@ -21,7 +21,14 @@ from tests import platform
 SERVERS = ("supplier", "web", "celery", "beat")
 MACHINE_ID, MACHINE_SECRET = "testagents", secrets.token_urlsafe(32)
 TOKEN = f"cm_{MACHINE_ID}_{MACHINE_SECRET}"
-PEOPLE = {"support": "Support", "approver": "Approver", "approver2": "Approver", "auditor": "Auditor", "admin": "Admin"}
+PEOPLE = {
+    "support": "Support",
+    "support2": "Support",
+    "approver": "Approver",
+    "approver2": "Approver",
+    "auditor": "Auditor",
+    "admin": "Admin",
+}
 PASSWORD = secrets.token_urlsafe(12)
 
 
@@ -140,7 +147,7 @@ class World:
 
 
 def make_people() -> None:
-    """The five people of the demo, with one password."""
+    """The people of the demo and a second support person, with one password."""
     from django.contrib.auth.hashers import make_password
     from django.contrib.auth.models import Group, User
 

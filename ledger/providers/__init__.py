@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ledger.providers.base import Provider, ProviderConfigError
+from ledger.providers.http import Http
 from ledger.providers.smtp import Smtp
 from ledger.providers.stripe import Stripe
 from ledger.providers.supplier import Supplier
 
 KINDS: dict[str, Callable[[Mapping[str, Any]], Provider]] = {
+    "http": Http,
     "smtp": Smtp,
     "stripe": Stripe,
     "supplier": Supplier,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from countermand import AsyncCountermand, Countermand, Landed
+from countermand import AsyncCountermand, Countermand, EffectUnknowable, Landed, NotSent, Refused
 from countermand.async_run import AsyncRun
 from countermand.faultpoints import reached
 from countermand.http import classified, conclude
@@ -19,6 +20,8 @@ from countermand.sending import Op
 from examples.purchase_orders import where
 from examples.purchase_orders.orders import supplier_request, validate
 from examples.purchase_orders.supplier_client import create_order
+from ledger.providers.base import Send
+from ledger.providers.smtp import Smtp
 
 
 def tidy(run: Run) -> None:
@@ -103,6 +106,30 @@ def charge(op: Op) -> Landed:
     return Landed(intent["id"], intent["amount"], intent["currency"].upper(), response={"id": intent["id"], "status": intent["status"]})
 
 
+def mails(run: Run) -> dict[str, Any]:
+    """Tell the requester of an order by a real mail, and go on without it when nobody can find out whether it was sent."""
+    order, to = run.input["order"], run.input["to"]
+    mail = {"to": to, "subject": f"Order {order} is placed", "text": f"Your order {order} is placed.\n"}
+    try:
+        sent = run.effect("mail", "send_mail", key="notify", ref=order, request=mail, answer_within_s=15, send=_post)
+    except EffectUnknowable:
+        return {"mail": "nobody knows"}
+    return {"mail": sent.external_id}
+
+
+def _post(op: Any) -> Landed:
+    """One mail through the server's own adapter; what its answer proves is what is reported."""
+    mailer = Smtp(json.loads(os.environ["FLOWS_MAIL"]))
+    answer = mailer.perform(Send(op.operation_id, op.reference, op.action, op.amount, op.currency, op.request))
+    said = {"detail": answer.detail, "message": answer.detail}
+    if answer.verdict == "landed" and answer.found:
+        reached("mailed", reference=op.reference)
+        return Landed(answer.found.external_id, response=said)
+    if answer.verdict in ("refused", "not_sent"):
+        raise (Refused if answer.verdict == "refused" else NotSent)(answer.detail, response=said)
+    raise RuntimeError(answer.detail)
+
+
 def note(key: str, run: str) -> None:
     """Tidying leaves one line for each time that it is done."""
     with (where.outbox() / f"{run}.notes").open("a", encoding="utf-8") as notes:
@@ -110,7 +137,9 @@ def note(key: str, run: str) -> None:
     reached("noted", key=key)
 
 
-AGENTS = {"tidy": tidy, "waits": waits, "beats": beats, "deaf": deaf, "order-async": order_async, "pay": pay}
+AGENTS = {
+    "tidy": tidy, "waits": waits, "beats": beats, "deaf": deaf, "order-async": order_async, "pay": pay, "mails": mails,
+}  # fmt: skip
 
 
 def main() -> None:
