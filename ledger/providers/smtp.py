@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.headerregistry import Address
+from types import MappingProxyType
 from typing import Any, Literal
 
 from ledger.providers.base import Answer, Capability, Found, Look, News, ProviderConfigError, Send, SignatureRefused, Sought
@@ -26,7 +27,11 @@ from ledger.providers.mail import BadMail, Mail, address, compose, message_id
 from ledger.providers.wire import excerpt
 
 ACTION = "send_mail"
-CAPABILITY = Capability(lookup="none", max_in_flight_s=600)
+CAPABILITY = Capability(
+    lookup="none",
+    max_in_flight_s=600,
+    irreversible=MappingProxyType({ACTION: "A mail cannot be called back: write another one that corrects it"}),
+)
 _SETTINGS = {
     "kind", "name", "host", "port", "tls", "ca_file", "username", "password_env", "from", "from_name", "helo", "timeout_s", "max_bytes",
     "capability",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -34,7 +34,8 @@ class Http:
         action = self._api.actions.get(sought.action)
         if action is None or action.look is None:
             return Look("unreachable", detail=f"It is not configured how to ask about {sought.action}.")
-        values = {"reference": sought.provider_reference, "operation_id": sought.operation_id, "external_id": sought.external_id}
+        asked_id = sought.undoes or sought.external_id
+        values = {"reference": sought.provider_reference, "operation_id": sought.operation_id, "external_id": asked_id}
         try:
             path = templates.path(action.look.path, values)
             headers = {name: templates.header(value, values) for name, value in action.look.headers.items()}
@@ -45,7 +46,7 @@ class Http:
             for exchange in self._pages(action.look, path, headers):
                 if no_information := _no_information(exchange, action.look.absent):
                     return no_information
-                objects += [reading.found(action.shape, item, sought) for item in _items(action.look, exchange, sought)]
+                objects += _objects(action, action.look, exchange, sought)
         except (NothingLeft, NoAnswer) as error:
             return Look("unreachable", detail=str(error))
         except _Incomplete as error:
@@ -104,7 +105,7 @@ class Http:
         if exchange.status not in call.landed:
             return _answer("unknown", exchange.seen, f"HTTP {exchange.status}")
         try:
-            found = reading.found(action.shape, at(exchange.json, call.item), _sought(send))
+            found = _done(action, call, exchange, send)
         except (NotUnderstood, BadAmount) as error:
             return _answer("unknown", exchange.seen, str(error))
         if found.state == "reversed":
@@ -122,10 +123,10 @@ class Http:
         if kind not in events.kinds:
             return News(event_id, kind, None, None, None)
         try:
-            found = reading.read(self._api.actions[events.kinds[kind]].shape, at(body, events.item), "")
+            found = reading.read(self._api.actions[events.kinds[kind]].shape, at(body, events.item))
         except (NotUnderstood, BadAmount):
             return News(event_id, kind, None, None, None)
-        return News(event_id, kind, found.operation_id, found.reference, found)
+        return News(event_id, kind, found.operation_id, found.reference or None, found)
 
 
 class _Incomplete(Exception):
@@ -167,8 +168,19 @@ def _no_information(exchange: Exchange, absent: Code | None) -> Look | None:
     return None
 
 
+def _objects(action: Action, question: Question, exchange: Exchange, sought: Sought) -> list[Found]:
+    """What the answer tells of what was sought. Other undos of the same object are passed over in a list. NotUnderstood, BadAmount."""
+    objects = [reading.found(action.shape, item, sought) for item in _items(question, exchange, sought)]
+    if sought.undoes is None:
+        return objects
+    ours = [one for one in objects if reading.is_ours(action.shape, one, sought)]
+    if question.list is None and not ours:
+        raise NotUnderstood(f"the undoing of {sought.undoes} that is there is not the one that was asked about")
+    return ours
+
+
 def _items(question: Question, exchange: Exchange, sought: Sought) -> list[Any]:
-    asked = {sought.provider_reference, sought.operation_id, sought.external_id} - {None}
+    asked = {sought.provider_reference, sought.operation_id, sought.undoes or sought.external_id} - {None}
     if question.about is not None and at(exchange.json, question.about) not in asked:
         raise NotUnderstood(f"the answer does not say that it is about what was asked for ({question.about})")
     if question.list is None:
@@ -206,10 +218,14 @@ def _values(action: Action, send: Send) -> dict[str, Any]:
     }
 
 
-def _sought(send: Send) -> Sought:
-    """What an answer must be about: what was sent."""
-    now = datetime.now().astimezone()
-    return Sought(send.provider_reference, send.operation_id, send.external_id, send.action, send.amount, send.currency, now)
+def _done(action: Action, call: Call, exchange: Exchange, send: Send) -> Found:
+    """The object in the answer to a send, when it is about what was sent. NotUnderstood, BadAmount."""
+    sent_at, undoes = datetime.now(UTC), send.external_id if action.compensate else None
+    sought = Sought(send.provider_reference, send.operation_id, None, send.action, send.amount, send.currency, sent_at, undoes)
+    found = reading.found(action.shape, at(exchange.json, call.item), sought)
+    if found.reference != send.provider_reference or found.operation_id not in (None, send.operation_id):
+        raise NotUnderstood(f"sent {send.provider_reference} ({send.operation_id}), answered about another")
+    return found
 
 
 def _look(outcome: Any, seen: Seen, objects: tuple[Found, ...] = (), *, detail: str = "") -> Look:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -32,8 +32,9 @@ class Shape:
     operation_id: str | None
     undone_by: str | None
     undone_amount: str | None
+    undo_id: str | None
     undoes: str | None
-    """Where an undo names the object that it undoes, when it does not carry our reference itself."""
+    """Where an undo names the object that it undoes."""
     amount_format: Literal["minor", "decimal"]
     states: Mapping[str, State] = field(default_factory=dict)
 
@@ -52,16 +53,25 @@ def at(value: Any, path: str) -> Any:
 
 def found(shape: Shape, item: Any, sought: Sought) -> Found:
     """The object, when it is about what was sought. NotUnderstood, BadAmount."""
-    one = read(shape, item, sought.provider_reference)
-    if one.reference != sought.provider_reference:
-        raise NotUnderstood(f"asked about {sought.provider_reference}, answered about {one.reference}")
-    if shape.undoes is not None and _text(item, shape.undoes) != sought.external_id:
-        raise NotUnderstood(f"asked about the undoing of {sought.external_id}, answered about another object's")
-    return one
+    one = read(shape, item)
+    if sought.undoes is None:
+        if one.reference != sought.provider_reference:
+            raise NotUnderstood(f"asked about {sought.provider_reference}, answered about {one.reference}")
+        return one
+    if shape.undoes is not None and one.undoes != sought.undoes:
+        raise NotUnderstood(f"asked about the undoing of {sought.undoes}, answered about {one.undoes}'s")
+    return replace(one, reference=one.reference or sought.provider_reference, undoes=sought.undoes)
 
 
-def read(shape: Shape, item: Any, reference: str) -> Found:
-    """The object as it stands; `reference` is believed for an undo that carries none of ours. NotUnderstood, BadAmount."""
+def is_ours(shape: Shape, one: Found, sought: Sought) -> bool:
+    """Whether an undo is the one that is sought, and not another one of the same object: by our reference, else by our key."""
+    if shape.reference is not None:
+        return one.reference == sought.provider_reference
+    return one.operation_id == sought.operation_id
+
+
+def read(shape: Shape, item: Any) -> Found:
+    """The object as it stands; without a place for our reference it has the reference ''. NotUnderstood, BadAmount."""
     if not isinstance(item, dict):
         raise NotUnderstood("there is no object where one is configured")
     state = _state(shape, item)
@@ -71,11 +81,13 @@ def read(shape: Shape, item: Any, reference: str) -> Found:
         state=state,
         amount=amount,
         currency=currency,
-        reference=_text(item, shape.reference) if shape.reference is not None else reference,
+        reference=_text(item, shape.reference) if shape.reference is not None else "",
         at=_moment(at(item, shape.time)) if shape.time is not None else None,
         operation_id=_told(item, shape.operation_id),
         undone_by=_told(item, shape.undone_by) if state == "reversed" else None,
         undone_amount=_undone(shape, item, currency),
+        undo_id=_told(item, shape.undo_id),
+        undoes=_text(item, shape.undoes) if shape.undoes is not None else None,
     )
 
 

@@ -151,8 +151,8 @@ _TOP = {
     "webhooks", "capability",
 }  # fmt: skip
 _OBJECT = {
-    "id", "state", "reference", "amount", "currency", "time", "operation_id", "undone_by", "undone_amount", "undoes", "amount_format",
-    "states",
+    "id", "state", "reference", "amount", "currency", "time", "operation_id", "undone_by", "undone_amount", "undo_id", "undoes",
+    "amount_format", "states",
 }  # fmt: skip
 _CODE = {"statuses", "code", "codes"}
 _ACTION = {"perform", "compensate", "look", "object"}
@@ -243,6 +243,7 @@ def _shape(given: _Given) -> Shape:
         operation_id=given.place("operation_id"),
         undone_by=given.place("undone_by"),
         undone_amount=given.place("undone_amount"),
+        undo_id=given.place("undo_id"),
         undoes=given.place("undoes"),
         amount_format=given.values.get("amount_format", "decimal"),
         states=dict(states),
@@ -291,6 +292,10 @@ def _action(given: _Given, shape: Shape | None, refused: Code) -> Action:
     )
     if action.perform and action.compensate:
         raise given.fail("compensate", "an action does something or undoes something, not both.")
+    if action.compensate is None and action.shape.reference is None:
+        raise given.fail("object", "reference: where our reference stands.")
+    if action.compensate and action.look and action.shape.reference is None and action.shape.operation_id is None:
+        raise given.fail("object", "operation_id or reference: without either nobody could tell our undo from another one.")
     return action
 
 
@@ -390,8 +395,8 @@ def _events(given: _Given, config: Mapping[str, Any], actions: Mapping[str, Acti
     for kind, action in kinds.items():
         if action not in actions:
             raise webhooks.fail(f"kinds.{kind}", f"one of the actions: {', '.join(sorted(actions))}.")
-        if actions[action].shape.reference is None:
-            raise webhooks.fail(f"kinds.{kind}", f"the object of {action} carries no reference of ours, so nobody could tell whose it is.")
+        if actions[action].shape.reference is None and actions[action].shape.operation_id is None:
+            raise webhooks.fail(f"kinds.{kind}", f"the object of {action} carries neither our reference nor our key: whose is it?")
     if secrets and not kinds:
         raise webhooks.fail("kinds", 'which kind of event tells of which action, as in {"order.settled": "create_order"}.')
     signers = standard_webhooks.signers(secrets)

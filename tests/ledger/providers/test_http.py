@@ -27,7 +27,7 @@ SUPPLIER: dict[str, Any] = {
     "timeout_s": 3,
     "object": {
         "id": "id", "state": "state", "reference": "reference", "amount": "total", "currency": "currency", "time": "accepted_at",
-        "operation_id": "idempotency_key", "undone_by": "cancellation_key", "amount_format": "decimal",
+        "operation_id": "idempotency_key", "undone_by": "cancellation_key", "undo_id": "cancellation_id", "amount_format": "decimal",
         "states": {"accepted": "landed", "cancelled": "reversed"},
     },
     "refused": {"statuses": [400, 405, 413, 415, 422], "code": "code"},
@@ -47,7 +47,7 @@ SUPPLIER: dict[str, Any] = {
             "look": {"path": "/orders/{external_id}"},
             "compensate": {"path": "/orders/{external_id}/cancellation", "headers": {"Idempotency-Key": "{operation_id}"}, "body": {}},
             "object": {
-                "id": "cancellation_id", "reference": "reference", "undoes": "id", "amount": "total", "currency": "currency",
+                "id": "cancellation_id", "undoes": "id", "amount": "total", "currency": "currency",
                 "time": "cancelled_at", "operation_id": "cancellation_key",
             },
         },
@@ -96,13 +96,15 @@ def test_what_the_suppliers_own_adapter_does_can_be_said_in_settings(supplier: S
     look = configured.look(sought("HT-1"))
     assert look.objects == (landed.found,) and look.objects[0].amount == 12500 and look.objects[0].at
     order_id = landed.found.external_id
-    undoing = sought("HT-1", action="cancel_order", external_id=order_id)
+    undoing = sought("C-1", action="cancel_order", undoes=order_id, operation_id="undo-1")
     assert configured.look(undoing).outcome == "unreachable", "this API has no word for 'not cancelled' that could be configured"
-    undone = configured.compensate(send("HT-1", "cancel_order", order_id, operation_id="undo-1"))
-    assert undone.verdict == "landed" and undone.found and undone.found.operation_id == "undo-1"
+    undone = configured.compensate(send("C-1", "cancel_order", order_id, operation_id="undo-1"))
+    assert undone.verdict == "landed" and undone.found
+    assert (undone.found.operation_id, undone.found.reference, undone.found.undoes) == ("undo-1", "C-1", order_id)
     assert configured.look(undoing).objects == (undone.found,)
+    assert configured.look(dataclasses.replace(undoing, operation_id="undo-2")).outcome == "unreachable", "it is another one's undo"
     (reversed_,) = configured.look(sought("HT-1")).objects
-    assert (reversed_.state, reversed_.undone_by) == ("reversed", "undo-1")
+    assert (reversed_.state, reversed_.undone_by, reversed_.undo_id) == ("reversed", "undo-1", undone.found.external_id)
     assert len(supplier.log("HT-1", "execution")) == len(supplier.log("HT-1", "cancellation")) == 1
 
 
@@ -470,17 +472,36 @@ def test_what_the_template_needs_and_the_send_has_not_is_not_sent(liar: Liar) ->
     assert liar.asked == []
 
 
-def test_an_undo_names_what_it_undoes(liar: Liar) -> None:
-    provider = at(liar.url, **{"actions/cancel_order/object": {"id": "id", "undoes": "payment", "amount": "total", "currency": "currency"}})
-    refund = {"id": "re_1", "payment": "SO-1", "total": "125.00", "currency": "EUR"}
-    asked = sought("PO-1", action="cancel_order", external_id="SO-1")
-    liar.say(refund)
-    (found,) = provider.look(asked).objects
-    assert (found.external_id, found.reference, found.amount) == ("re_1", "PO-1", 12500)
-    assert provider.compensate(send("PO-1", "cancel_order", "SO-1")).verdict == "landed"
-    liar.say(refund | {"payment": "SO-2"})
-    assert provider.look(asked).outcome == "unreachable"
-    assert provider.compensate(send("PO-1", "cancel_order", "SO-1")).verdict == "unknown"
+REFUND = {"id": "re_1", "payment": "SO-1", "key": "undo-1", "total": "125.00", "currency": "EUR"}
+REFUNDS = {"path": "/refunds?payment={external_id}", "list": "data", "complete": "always"}
+REFUND_SHAPE = {"id": "id", "undoes": "payment", "operation_id": "key", "amount": "total", "currency": "currency"}
+
+
+def test_an_undo_is_ours_by_what_it_undoes_and_by_our_key(liar: Liar) -> None:
+    provider = at(liar.url, **{"actions/cancel_order/object": REFUND_SHAPE, "actions/cancel_order/look": REFUNDS})
+    asked = sought("C-1", action="cancel_order", undoes="SO-1", operation_id="undo-1")
+    by_hand, another = REFUND | {"id": "re_2", "key": None}, REFUND | {"id": "re_3", "key": "undo-2"}
+    for listed, outcome in (
+        ([], "empty"), ([by_hand, another], "empty"), ([by_hand, REFUND, another], "found"),
+        ([REFUND, REFUND | {"payment": "SO-2"}], "unreachable"), ([{**REFUND, "payment": None}], "unreachable"),
+    ):  # fmt: skip
+        liar.say({"data": listed})
+        look = provider.look(asked)
+        assert look.outcome == outcome and [found.external_id for found in look.objects] == ["re_1"] * (outcome == "found")
+    assert liar.asked[0][1] == "/refunds?payment=SO-1"
+    undo = send("C-1", "cancel_order", "SO-1", operation_id="undo-1")
+    for answer, verdict in ((REFUND, "landed"), (REFUND | {"payment": "SO-2"}, "unknown"), (another, "unknown"), (by_hand, "landed")):
+        liar.say(answer)
+        done = provider.compensate(undo)
+        assert done.verdict == verdict and (verdict == "unknown" or (done.found and done.found.reference == "C-1"))
+
+
+def test_an_undo_that_carries_our_reference_is_ours_by_it(liar: Liar) -> None:
+    shape = {"id": "id", "undoes": "payment", "reference": "meta.ref"}
+    provider = at(liar.url, **{"actions/cancel_order/object": shape, "actions/cancel_order/look": REFUNDS})
+    asked = sought("C-1", action="cancel_order", undoes="SO-1")
+    liar.say({"data": [REFUND | {"meta": {"ref": "C-1"}}, REFUND | {"id": "re_2", "meta": {"ref": "C-2"}}]})
+    assert [found.external_id for found in provider.look(asked).objects] == ["re_1"]
 
 
 # Webhooks
@@ -585,6 +606,8 @@ def test_events_are_read_as_configured(event: dict[str, Any], reads: str | None)
         ("webhook_secrets", "whsec_x", "webhook_secrets"),
         ("webhooks", {}, "kinds"),
         ("webhooks/kinds", {"x": "paint"}, "kinds.x"),
+        ("actions/create_order/object", {"id": "id", "undoes": "x"}, "object: reference"),
+        ("actions/cancel_order/object", {"id": "id", "undoes": "x"}, "our undo from another"),
         ("capability", {}, "capability.lookup"),
         ("capability/lookup", "none", "capability.lookup"),
         ("capability/lookup", "sometimes", "capability.lookup"),

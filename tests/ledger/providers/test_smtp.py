@@ -411,6 +411,7 @@ def test_a_server_without_tls_gets_nothing_when_tls_is_asked_for(server: MailSer
 
 def test_it_is_never_looked_up_called_back_or_told_of(provider: Provider) -> None:
     assert (provider.capability.lookup, dict(provider.capability.compensable)) == ("none", {})
+    assert "cannot be called back" in provider.capability.irreversible["send_mail"]
     assert provider.look(sought("PO-1", None, action="send_mail")).outcome == "unreachable"
     assert provider.compensate(mail(action="recall_mail")).verdict == "not_sent"
     with pytest.raises(SignatureRefused):
