@@ -100,6 +100,8 @@ def charge(op: Op) -> Landed:
     with httpx.Client(base_url=os.environ["STRIPE_URL"], timeout=8, follow_redirects=False, trust_env=False) as client, classified():
         op.writing()
         response = client.post("/v1/payment_intents", data={**op.request, **money, **ours}, headers=headers)
+    if "idempotency_error" in response.text:  # with 400, but about another request under our key: no word on this one
+        raise RuntimeError(response.text)
     intent = conclude(response, {402, 404})
     if intent["status"] != "succeeded" or intent["metadata"]["countermand_reference"] != op.reference:
         raise RuntimeError(f"Stripe answered {intent['status']} about {intent['metadata']}")

@@ -131,6 +131,26 @@ def test_a_partial_refund_leaves_it_landed(sent: Permission, order: tuple[str, .
     assert known(again(sent)) == ("landed", "pi_1", 12500) and not open_cases()
 
 
+def test_a_refund_that_fails_later_reads_reversed_and_the_payment_stays(sent: Permission) -> None:
+    deliver(succeeded(sent.effect))
+    run, token = new_run()
+    back = send(run, token, provider="stripe", action="create_refund", ref="RET-1", amount=2500, request={"payment": "pi_1"}).effect
+    ours = {"countermand_reference": "RET-1", "countermand_operation": str(back.pk)}
+    refund = {
+        "id": "re_1", "object": "refund", "metadata": ours, "created": 1796040000, "amount": 2500, "currency": "eur", "charge": "ch_1",
+        "payment_intent": "pi_1", "balance_transaction": "txn_1",
+    }  # fmt: skip
+    failed = event("refund.failed", {**refund, "status": "failed", "failure_balance_transaction": "txn_2"})
+    deliver(event("refund.created", {**refund, "status": "pending"}))
+    assert known(again(back))[:2] == ("pending", "re_1")
+    deliver(event("refund.updated", {**refund, "status": "succeeded"}), refunded(sent.effect, 2500))
+    assert known(again(back)) == ("landed", "re_1", 2500)
+    deliver(failed)
+    deliver(event("refund.updated", {**refund, "status": "succeeded"}, "evt_late"))
+    assert known(again(back))[0] == "reversed" and known(again(sent)) == ("landed", "pi_1", 12500)
+    assert not open_cases()
+
+
 def test_a_payment_of_another_amount_conflicts(sent: Permission) -> None:
     deliver(event("payment_intent.succeeded", about(sent.effect, "payment_intent", status="succeeded", amount_received=12000)))
     assert known(again(sent))[:2] == ("conflicted", "pi_1")
