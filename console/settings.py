@@ -261,6 +261,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "PREPROCESSING_HOOKS": ["console.api_urls.describe_long_polls"],
+    "WEBHOOKS": ["console.notifications.schema.message"],
     "POSTPROCESSING_HOOKS": [],  # choices stay where they are said, instead of becoming components with made-up names
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

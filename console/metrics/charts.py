@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 WIDTH = 640
 ROW = 30
-LABEL = 240
+LABEL = 270
 PLOT_H = 160
 AXIS_H = 24
 GUTTER = 56

@@ -54,7 +54,7 @@ def window(days: int) -> Window:
     return Window(days, now - timedelta(days=days), now)
 
 
-_SPREAD = """count({0}), percentile_cont(0.5) WITHIN GROUP (ORDER BY {0}), percentile_cont(0.95) WITHIN GROUP (ORDER BY {0}), max({0})"""
+_SPREAD = "count({0}), percentile_cont(ARRAY[0.5, 0.95, 1.0]) WITHIN GROUP (ORDER BY {0})"  # one sort for all three
 _QUIET_S = "extract(epoch FROM quiet_at - asked_at)::float"
 _HEARD_S = "extract(epoch FROM heard_at - asked_at)::float"
 _ASKED = "FROM runs_run WHERE asked_at >= %s AND asked_at < %s"
@@ -96,27 +96,30 @@ FROM runs_approval WHERE decided_at >= %s AND decided_at < %s
 """
 
 
-def quiet(within: Window) -> Spread:
-    """From cancel accepted to quiet, of every run that has become quiet."""
-    return Spread(*_row(f"SELECT {_SPREAD.format(_QUIET_S)} {_ASKED}", within))  # noqa: S608 - constants of this module
+@dataclass(frozen=True)
+class Quiet:
+    """Time from cancel accepted to quiet: of all, of each day (UTC, oldest first), by day and agent (latest days first)."""
+
+    all: Spread
+    by_day: list[tuple[date, Spread]]
+    by_agent: list[tuple[str, date, Spread]]
+
+
+def quiet(within: Window) -> Quiet:
+    """Time to quiet of every run that has become quiet, in one pass; at most `GROUPS_MAX` rows of agent and day."""
+    day = "(asked_at AT TIME ZONE 'UTC')::date"
+    sql = f"SELECT agent, {day}, {_SPREAD.format(_QUIET_S)} {_ASKED} GROUP BY GROUPING SETS ((), ({day}), (agent, {day}))"  # noqa: S608
+    told = [(agent, on, _spread(row)) for agent, on, *row in _rows(sql, within)]
+    by_day = [(on, spread) for agent, on, spread in told if agent is None and on is not None]
+    by_agent = [(agent, on, spread) for agent, on, spread in told if agent is not None]
+    of_all = next((spread for _, on, spread in told if on is None), Spread(0))
+    latest_first = sorted(sorted(by_agent, key=lambda one: one[0]), key=lambda one: one[1], reverse=True)
+    return Quiet(of_all, sorted(by_day, key=lambda one: one[0]), latest_first[:GROUPS_MAX])
 
 
 def heard(within: Window) -> Spread:
     """From cancel accepted to the worker's acknowledgement, where there was a worker to hear it."""
-    return Spread(*_row(f"SELECT {_SPREAD.format(_HEARD_S)} {_ASKED}", within))  # noqa: S608
-
-
-def quiet_by_day(within: Window) -> list[tuple[date, Spread]]:
-    """Time to quiet of each day (UTC), oldest first."""
-    sql = f"SELECT (asked_at AT TIME ZONE 'UTC')::date, {_SPREAD.format(_QUIET_S)} {_ASKED} GROUP BY 1 ORDER BY 1"  # noqa: S608
-    return [(row[0], Spread(*row[1:])) for row in _rows(sql, within)]
-
-
-def quiet_by_agent(within: Window) -> list[tuple[str, date, Spread]]:
-    """Time to quiet by agent and day (UTC), the latest days first, at most `GROUPS_MAX`."""
-    columns = f"agent, (asked_at AT TIME ZONE 'UTC')::date, {_SPREAD.format(_QUIET_S)}"
-    sql = f"SELECT {columns} {_ASKED} GROUP BY 1, 2 ORDER BY 2 DESC, 1 LIMIT {GROUPS_MAX}"  # noqa: S608
-    return [(row[0], row[1], Spread(*row[2:])) for row in _rows(sql, within)]
+    return _spread(_row(f"SELECT {_SPREAD.format(_HEARD_S)} {_ASKED}", within))  # noqa: S608 - constants of this module
 
 
 def not_quiet(within: Window) -> tuple[int, int]:
@@ -146,7 +149,7 @@ def refused(within: Window) -> tuple[int, int]:
 
 def unknown_open(now: datetime) -> Spread:
     """The effects that are unknown now, by their age."""
-    return Spread(*_one(f"SELECT {_SPREAD.format(_UNKNOWN_S)} {_UNKNOWN_OPEN}", [now] * 4))  # noqa: S608
+    return _spread(_one(f"SELECT {_SPREAD.format(_UNKNOWN_S)} {_UNKNOWN_OPEN}", [now] * 2))  # noqa: S608
 
 
 def resolved(within: Window) -> tuple[int, int]:
@@ -157,13 +160,18 @@ def resolved(within: Window) -> tuple[int, int]:
 
 def approvals_waiting(now: datetime) -> Spread:
     """Questions that wait for an approver now, by their age."""
-    return Spread(*_one(f"SELECT {_SPREAD.format(_WAITING_S)} {_WAITING}", [now] * 4))  # noqa: S608
+    return _spread(_one(f"SELECT {_SPREAD.format(_WAITING_S)} {_WAITING}", [now] * 2))  # noqa: S608
 
 
 def approvals_decided(within: Window) -> tuple[int, int, int]:
     """Approved, rejected and expired within the window."""
     row = _row(_DECIDED, within)
     return row[0], row[1], row[2]
+
+
+def _spread(row: Any) -> Spread:
+    count, fractions = row
+    return Spread(count, *(fractions or ()))
 
 
 def _row(sql: str, within: Window) -> Any:

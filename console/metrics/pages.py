@@ -27,7 +27,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def _context(within: figures.Window) -> dict[str, Any]:
-    by_day, outcomes = figures.quiet_by_day(within), figures.outcomes(within)
+    quiet, outcomes = figures.quiet(within), figures.outcomes(within)
     machine, person = figures.resolved(within)
     approved, rejected, expired = figures.approvals_decided(within)
     waiting_quiet, presumed = figures.not_quiet(within)
@@ -36,14 +36,14 @@ def _context(within: figures.Window) -> dict[str, Any]:
         "as_of": within.until,
         "since": within.since,
         "choices": [{"days": days, "label": _days(days), "current": days == within.days} for days in figures.DAYS],
-        "quiet": figures.quiet(within),
+        "quiet": quiet.all,
         "quiet_chart": charts.upright(
             "Time to quiet by day",
-            [(_day(day), spread.p50, spread.p95) for day, spread in by_day],
-            [(_words(spread.p50), _words(spread.p95)) for _, spread in by_day],
+            [(_day(day), spread.p50, spread.p95) for day, spread in quiet.by_day],
+            [(_words(spread.p50), _words(spread.p95)) for _, spread in quiet.by_day],
         ),
-        "by_day": by_day,
-        "by_agent": [{"agent": agent, "day": _day(day), "spread": spread} for agent, day, spread in figures.quiet_by_agent(within)],
+        "by_day": quiet.by_day,
+        "by_agent": [{"agent": agent, "day": _day(day), "spread": spread} for agent, day, spread in quiet.by_agent],
         "groups_max": figures.GROUPS_MAX,
         "not_quiet": waiting_quiet,
         "presumed": presumed,

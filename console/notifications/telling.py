@@ -12,7 +12,7 @@ from django.conf import settings
 
 from console.notifications import states
 from ledger.models import Effect
-from ledger.states import COMPENSATION, WORK
+from ledger.states import WORK
 from reconciliation.models import Case
 from reconciliation.pages import KIND_WORDS
 from runs.models import Run
@@ -82,11 +82,9 @@ def _approval(event: Happened) -> Told | None:
     )
 
 
-def _undo_asked(event: Happened) -> Told | None:
-    run = Run.objects.filter(pk=event.run_id).first()
+def _undo_asked(event: Happened) -> Told:
     says = "Somebody asked for an action to be undone. Somebody else must approve it."
-    path, version = "/approvals/", event.data.get("version", event.seq)
-    return Told(states.NEEDS_APPROVAL, says, event.subject, version or 0, path, run.ref if run else "", "undo")
+    return _of_undo(states.NEEDS_APPROVAL, says, event, "undo")
 
 
 def _outcome(event: Happened) -> Told | None:
@@ -95,12 +93,22 @@ def _outcome(event: Happened) -> Told | None:
         return None
     run, word = effect.run, event.kind.removeprefix("effect.")
     place = (effect.ref, effect.version, f"/effects/{effect.ref}", run.ref, word)
-    if effect.role == COMPENSATION and word in _UNDO_FAILED:
-        return Told(states.UNDO_FAILED, _UNDO_FAILED[word], *place)
     after = run.cancel_position is not None and event.seq is not None and event.seq > run.cancel_position
     if effect.role == WORK and after and word in _LANDED_AFTER:
         return Told(states.LANDED_AFTER_CANCEL, _LANDED_AFTER[word], *place)
     return None
+
+
+def _undo_failed(event: Happened) -> Told:
+    word = str(event.data.get("state", ""))
+    says = _UNDO_FAILED.get(word, "An undo did not work. The original is still in effect.")
+    return _of_undo(states.UNDO_FAILED, says, event, word)
+
+
+def _of_undo(kind: str, says: str, event: Happened, about: str) -> Told:
+    """The events of a request to undo carry its version."""
+    run = Run.objects.filter(pk=event.run_id).values_list("ref", flat=True).first()
+    return Told(kind, says, event.subject, int(event.data.get("version") or event.seq or 0), "/approvals/", run or "", about)
 
 
 _UNDO_FAILED = {
@@ -130,7 +138,8 @@ _TELLERS: dict[str, Callable[[Happened], Told | None]] = {
     "case.second_asked": _case,
     "approval.requested": _approval,
     "compensation.requested": _undo_asked,
-    **{f"effect.{word}": _outcome for word in (*_UNDO_FAILED, *_LANDED_AFTER)},
+    "compensation.failed": _undo_failed,
+    **{f"effect.{word}": _outcome for word in _LANDED_AFTER},
     "provider.down": _provider,
     "notification.endpoint_disabled": _disabled,
 }

@@ -42,13 +42,14 @@ def test_times_to_heard_and_quiet_are_those_of_the_runs():
         stop(run, token)
     other, token = new_run()
     cancel(other)
-    spread = figures.quiet(week())
+    quiet = figures.quiet(week())
+    spread = quiet.all
     closed = fresh(run)
     assert spread.count == 3 == figures.heard(week()).count and spread.max >= spread.p95 >= spread.p50 > 0
     assert spread.max >= (closed.quiet_at - closed.asked_at).total_seconds()
     assert figures.not_quiet(week()) == (1, 0)
-    assert [(agent, one.count) for agent, _, one in figures.quiet_by_agent(week())] == [("purchase-order", 3)]
-    assert [one.count for _, one in figures.quiet_by_day(week())] == [3]
+    assert [(agent, one.count) for agent, _, one in quiet.by_agent] == [("purchase-order", 3)]
+    assert [one.count for _, one in quiet.by_day] == [3]
 
 
 def test_every_cancel_is_counted_once_by_its_gravest_outcome(fake):
@@ -144,6 +145,8 @@ def test_the_page_says_what_it_means_and_as_of_when():
     assert "From cancel accepted to the moment nothing of the run was acting any more." in said and "As of" in said and "Refresh" in said
     assert "<script>alert" not in body
     pictures = re.findall(r"<svg class=\"chart\".*?</svg>", body, re.S)
+    ids = re.findall(r'\sid="([^"]+)"', body)
+    assert len(ids) == len(set(ids)), "an id is used twice"
     assert len(pictures) == 3 and all("<title " in one and "<desc " in one for one in pictures)
     assert all(words in said for _, words in figures.OUTCOMES)
 

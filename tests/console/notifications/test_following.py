@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import threading
-from datetime import UTC, datetime
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from console.notifications import following, states
 from console.notifications.models import Cursor, Delivery, Message
-from console.notifications.telling import Happened, what_to_tell
 from ledger.models import Effect
 from reconciliation import health
-from runs import approvals
+from runs import actors, approvals, transition
 from tests import platform
 from tests.fakes import FAKE
-from tests.makers import WORKER, cancel, new_run, open_cases, send, sweep, tell
+from tests.makers import SUPPORT, WORKER, cancel, new_run, open_cases, send, sweep, tell
 
 HOSTILE = "<script>alert(1)</script> jane@example.com"
 
@@ -146,10 +144,28 @@ def test_a_cursor_ahead_of_the_database_starts_anew(hook, caplog):
     assert following.follow() == 1
 
 
-@pytest.mark.parametrize("word", ["refused", "absent"])
-def test_an_undo_that_failed_is_told(hook, word):
-    run, token = new_run()
-    effect = send(run, token).effect
-    Effect.objects.filter(pk=effect.pk).update(role="compensation")
-    said = what_to_tell(Happened(1, f"effect.{word}", run.pk, 9, effect.ref, {}, datetime.now(UTC)))
-    assert said is not None and said.kind == states.UNDO_FAILED and "still in effect" in said.says and said.reference == effect.ref
+@pytest.mark.parametrize(
+    ("state", "said"), [("refused", "still in effect"), ("absent", "still in effect"), ("reversed", "in effect again")]
+)
+def test_an_undo_that_failed_is_told(hook, state, said):
+    hook()
+    run, _ = new_run()
+    with transaction.atomic(durable=True):
+        locked = transition.lock(run.pk)
+        data = {"version": 3, "state": state, "message": HOSTILE}
+        transition.record(locked, "compensation.failed", actors.system("sweep"), subject="C-7K2M9Q4TXA", data=data)
+    following.follow()
+    (message,) = told(states.UNDO_FAILED)
+    assert message.body["data"] | {"reference": "C-7K2M9Q4TXA", "version": 3, "run": run.ref, "about": state} == message.body["data"]
+    assert said in message.body["data"]["says"] and "script" not in json.dumps(message.body)
+
+
+def test_an_undo_that_was_asked_for_is_told_to_approvers(hook):
+    hook(states.NEEDS_APPROVAL)
+    run, _ = new_run()
+    with transaction.atomic(durable=True):
+        locked = transition.lock(run.pk)
+        transition.record(locked, "compensation.requested", SUPPORT, subject="C-7K2M9Q4TXA", data={"version": 1, "amount": 4250})
+    following.follow()
+    (message,) = told(states.NEEDS_APPROVAL)
+    assert message.reference == "C-7K2M9Q4TXA" and message.body["data"]["about"] == "undo" and "4250" not in json.dumps(message.body)
