@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from django.db import connection
 from django.db.models import Q, QuerySet
 
-from ledger.models import Effect
+from ledger.models import Compensation, Effect
 from ledger.pages import name_of
 from reconciliation import queries as case_queries
 from reconciliation.models import Case
@@ -82,7 +82,7 @@ def find(actor: Actor, text: str) -> Found:
 def _by_id(actor: Actor, runs: QuerySet[Run], text: str) -> list[Hit]:
     """What a reference or an id names."""
     pk = parse_uuid(text)
-    run, effect, case = (Q(ref=ref) if (ref := parse_ref(text, prefix)) else None for prefix in "REQ")
+    run, effect, case, undo = (Q(ref=ref) if (ref := parse_ref(text, prefix)) else None for prefix in "REQC")
     hits: list[Hit] = []
     if pk or run:
         hits += map(_run, runs.filter(run or Q(pk=pk)))
@@ -90,6 +90,9 @@ def _by_id(actor: Actor, runs: QuerySet[Run], text: str) -> list[Hit]:
         hits += map(_effect, _effects(actor).filter(effect or Q(pk=pk)))
     if (pk or case) and actor.may(actors.CASE_READ):
         hits += map(_case, case_queries.readable(actor).filter(case or Q(pk=pk)))
+    if pk or undo:
+        asked = queries.readable(actor, Compensation.objects.select_related("original", "run"), "run__agent")
+        hits += map(_undo, asked.filter(undo or Q(pk=pk)))
     return hits
 
 
@@ -168,6 +171,12 @@ def _effect(effect: Effect) -> Hit:
 
 def _case(case: Case) -> Hit:
     return Hit(f"/cases/{case.ref}/", case.ref, KIND_WORDS[case.kind], f"{case.business_ref} {case.state}".strip(), at=case.opened_at)
+
+
+def _undo(asked: Compensation) -> Hit:
+    """A request is shown with what it would undo."""
+    what = f"Undo of {name_of(asked.original.action, asked.amount, asked.currency)}"
+    return Hit(f"/effects/{asked.original.ref}", asked.ref, what, asked.state, at=asked.requested_at)
 
 
 def _agent(name: str) -> Hit:

@@ -138,6 +138,7 @@ _TELLERS: dict[str, Callable[[Happened], Told | None]] = {
     "case.second_asked": _case,
     "approval.requested": _approval,
     "compensation.requested": _undo_asked,
+    "compensation.edited": _undo_asked,
     "compensation.failed": _undo_failed,
     **{f"effect.{word}": _outcome for word in _LANDED_AFTER},
     "provider.down": _provider,

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 
 from reconciliation.models import Case
+from tests import undo
 from tests.console.browsing import person, text
 from tests.fakes import FAKE
 from tests.makers import new_run, open_cases, send, sweep, tell
@@ -152,3 +153,9 @@ def test_labels_are_looked_up_through_their_index():
 
 def test_an_unknown_id_names_nothing():
     assert "Nothing is called" in text(find(str(uuid.uuid4())))
+
+
+def test_a_request_to_undo_leads_to_what_it_would_undo(refunding):
+    _, effect = undo.landed()
+    request = undo.ask(effect)
+    assert goes_to(request.ref) == f"/effects/{effect.ref}"

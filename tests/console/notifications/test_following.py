@@ -12,11 +12,12 @@ from django.db import connection, transaction
 from console.notifications import following, states
 from console.notifications.models import Cursor, Delivery, Message
 from ledger.models import Effect
+from ledger.providers.base import Answer
 from reconciliation import health
 from runs import actors, approvals, transition
-from tests import platform
+from tests import platform, undo
 from tests.fakes import FAKE
-from tests.makers import SUPPORT, WORKER, cancel, new_run, open_cases, send, sweep, tell
+from tests.makers import WORKER, cancel, new_run, open_cases, send, sweep, tell
 
 HOSTILE = "<script>alert(1)</script> jane@example.com"
 
@@ -160,12 +161,23 @@ def test_an_undo_that_failed_is_told(hook, state, said):
     assert said in message.body["data"]["says"] and "script" not in json.dumps(message.body)
 
 
-def test_an_undo_that_was_asked_for_is_told_to_approvers(hook):
+def test_an_undo_that_was_asked_for_is_told_to_approvers(hook, refunding):
     hook(states.NEEDS_APPROVAL)
-    run, _ = new_run()
-    with transaction.atomic(durable=True):
-        locked = transition.lock(run.pk)
-        transition.record(locked, "compensation.requested", SUPPORT, subject="C-7K2M9Q4TXA", data={"version": 1, "amount": 4250})
+    run, effect = undo.landed()
+    request = undo.ask(effect, 4250)
     following.follow()
     (message,) = told(states.NEEDS_APPROVAL)
-    assert message.reference == "C-7K2M9Q4TXA" and message.body["data"]["about"] == "undo" and "4250" not in json.dumps(message.body)
+    data = message.body["data"]
+    assert (data["reference"], data["version"], data["run"], data["about"]) == (request.ref, 1, run.ref, "undo")
+    assert "4250" not in json.dumps(message.body)
+
+
+def test_a_refund_that_is_refused_is_told_and_one_that_works_is_not(hook, refunding):
+    hook()
+    _, effect = undo.landed("PO-1")
+    undo.undo(effect)
+    refunding.undo_answer = lambda send: Answer("refused", detail="card closed")
+    _, other = undo.landed("PO-2")
+    failed = undo.undo(other)
+    following.follow()
+    assert [one.reference for one in told(states.UNDO_FAILED)] == [failed.ref]
