@@ -50,6 +50,10 @@ WHERE state <> 'settled' GROUP BY 1, 2
 _APPROVALS = """
 SELECT count(*), coalesce(max(extract(epoch FROM clock_timestamp() - requested_at)), 0)::float FROM runs_approval WHERE state = 'requested'
 """
+_UNDOS = """
+SELECT state, count(*), max(extract(epoch FROM clock_timestamp() - requested_at))::float FROM ledger_compensation
+WHERE state IN ('requested', 'approved', 'executing') GROUP BY 1
+"""
 _PROVIDERS = "SELECT provider, (unreachable_since IS NOT NULL)::int FROM reconciliation_providerhealth"
 _WEBHOOKS = "SELECT count(*) FROM reconciliation_webhookevent WHERE processed_at IS NULL"
 
@@ -150,6 +154,9 @@ def _approvals() -> Iterator[Metric]:
     ((count, oldest_s),) = _rows(_APPROVALS)
     yield gauge("approvals_waiting", "Questions that wait for an approver.", count)
     yield gauge("approvals_oldest_seconds", "Age of the oldest of them.", oldest_s)
+    rows = _rows(_UNDOS)
+    yield gauges("undo_requests", "Requests to undo that are not over.", ("state",), [((s,), count) for s, count, _ in rows])
+    yield gauges("undo_requests_oldest_seconds", "Age of the oldest of them.", ("state",), [((s,), age) for s, _, age in rows])
 
 
 def _providers() -> Iterator[Metric]:

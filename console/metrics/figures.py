@@ -90,6 +90,13 @@ WHERE doubted AND known_at >= %s AND known_at < %s AND state NOT IN ('unknown', 
 """
 _WAITING = "FROM runs_approval WHERE state = 'requested'"
 _WAITING_S = "extract(epoch FROM %s - requested_at)::float"
+_UNDO_WAITING = "FROM ledger_compensation WHERE state = 'requested'"
+_UNDO_DECIDED = """
+SELECT count(*) FILTER (WHERE approved_at >= %s AND approved_at < %s),
+    count(*) FILTER (WHERE state = 'rejected' AND ended_at >= %s AND ended_at < %s),
+    count(*) FILTER (WHERE state = 'expired' AND ended_at >= %s AND ended_at < %s)
+FROM ledger_compensation
+"""
 _DECIDED = """
 SELECT count(*) FILTER (WHERE state = 'approved'), count(*) FILTER (WHERE state = 'rejected'), count(*) FILTER (WHERE state = 'expired')
 FROM runs_approval WHERE decided_at >= %s AND decided_at < %s
@@ -161,6 +168,17 @@ def resolved(within: Window) -> tuple[int, int]:
 def approvals_waiting(now: datetime) -> Spread:
     """Questions that wait for an approver now, by their age."""
     return _spread(_one(f"SELECT {_SPREAD.format(_WAITING_S)} {_WAITING}", [now] * 2))  # noqa: S608
+
+
+def undos_waiting(now: datetime) -> Spread:
+    """Requests to undo that nobody has decided yet, by their age."""
+    return _spread(_one(f"SELECT {_SPREAD.format(_WAITING_S)} {_UNDO_WAITING}", [now] * 2))  # noqa: S608
+
+
+def undos_decided(within: Window) -> tuple[int, int, int]:
+    """Requests to undo that were approved, rejected and expired within the window. People make them, so the table is small."""
+    row = _one(_UNDO_DECIDED, [within.since, within.until] * 3)
+    return row[0], row[1], row[2]
 
 
 def approvals_decided(within: Window) -> tuple[int, int, int]:

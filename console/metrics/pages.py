@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from console.metrics import charts, figures
+from console.metrics.figures import Spread
 from console.pages.guard import number, page
 from console.pages.runs import actor_of
 from runs import actors
@@ -29,7 +30,6 @@ def metrics(request: HttpRequest) -> HttpResponse:
 def _context(within: figures.Window) -> dict[str, Any]:
     quiet, outcomes = figures.quiet(within), figures.outcomes(within)
     machine, person = figures.resolved(within)
-    approved, rejected, expired = figures.approvals_decided(within)
     waiting_quiet, presumed = figures.not_quiet(within)
     refused, refusing_runs = figures.refused(within)
     return {
@@ -57,15 +57,21 @@ def _context(within: figures.Window) -> dict[str, Any]:
         "resolved_chart": charts.across(
             "Doubts settled", [("By asking the provider", machine, "machine"), ("By a person", person, "person")]
         ),
-        "waiting": figures.approvals_waiting(within.until),
-        "approved": approved,
-        "rejected": rejected,
-        "expired": expired,
-        "rejected_share": f"{100 * rejected / (approved + rejected):.0f} %" if approved + rejected else NOTHING,
+        "approvals": [
+            _asked("Confirmations that runs wait for", figures.approvals_waiting(within.until), figures.approvals_decided(within)),
+            _asked("Undo requests", figures.undos_waiting(within.until), figures.undos_decided(within)),
+        ],
         "landed_after": figures.landed_after(within),
         "refused": refused,
         "refusing_runs": refusing_runs,
     }
+
+
+def _asked(what: str, waiting: Spread, decided: tuple[int, int, int]) -> dict[str, Any]:
+    """One kind of question to approvers: what waits, and what was decided."""
+    approved, rejected, expired = decided
+    share = f"{100 * rejected / (approved + rejected):.0f} %" if approved + rejected else NOTHING
+    return {"what": what, "waiting": waiting, "approved": approved, "rejected": rejected, "expired": expired, "share": share}
 
 
 def _words(seconds: float | None) -> str:

@@ -6,6 +6,7 @@ that one which commits late is not skipped.
 
 from __future__ import annotations
 
+import json
 import logging
 
 from django.contrib.auth.models import User
@@ -53,7 +54,7 @@ def _follow_batch() -> tuple[int, bool]:
         rows = database.fetchall()
         if not rows:
             return 0, False
-        made = sum(_make(Happened(pk, kind, run, seq, subject, data, at)) for pk, _, kind, run, seq, subject, data, at in rows)
+        made = sum(_make(Happened(pk, kind, run, seq, subject, json.loads(data), at)) for pk, _, kind, run, seq, subject, data, at in rows)
         database.execute(_MOVE, [rows[-1][1], rows[-1][0]])
         if made:
             hints.nudge("notification.made")

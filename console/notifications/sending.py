@@ -61,7 +61,7 @@ def _post(message: Message, endpoint: Endpoint, at: datetime) -> Outcome:
         ):
             status = response.status_code
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return Outcome(False, f"{type(error).__name__}: {error}"[:300])
+        return Outcome(False, _words(error))
     return Outcome(200 <= status < 300, "" if 200 <= status < 300 else f"It answered HTTP {status}.", status)
 
 
@@ -75,5 +75,10 @@ def _mail(message: Message, address: str) -> Outcome:
     try:
         sent = EmailMessage(subject, text, None, [address], headers=headers).send()
     except (OSError, smtplib.SMTPException) as error:
-        return Outcome(False, f"{type(error).__name__}: {error}"[:300])
+        return Outcome(False, _words(error))
     return Outcome(bool(sent), "" if sent else "The mail server took nothing.")
+
+
+def _words(error: Exception) -> str:
+    """What went wrong, as the log can keep it, whatever the other side had a hand in."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in f"{type(error).__name__}: {error}")[:300]

@@ -11,8 +11,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from console import beats
 from console.metrics import charts, exposition, figures
+from ledger import compensations
 from reconciliation import cases, health
 from runs import approvals, cancellation, leases, lifecycle
+from tests import undo
 from tests.console.browsing import person, text
 from tests.fakes import FAKE
 from tests.makers import APPROVER, SUPPORT, WORKER, cancel, fresh, let_time_pass, new_run, open_cases, refused, send, settle, sweep, tell
@@ -117,7 +119,18 @@ def test_approvals_by_what_became_of_them():
     approvals.decide(APPROVER, approval.pk, "rejected", "no")
     assert figures.approvals_decided(week()) == (0, 1, 0)
     assert figures.approvals_waiting(week().until).count == 1
-    assert "1 rejected (100 % of those decided by a person)" in text(person().get("/metrics/"))
+    assert "Confirmations that runs wait for 1" in text(person().get("/metrics/")) and "1 (100 %)" in text(person().get("/metrics/"))
+
+
+def test_undo_requests_by_what_became_of_them(refunding, settings):
+    settings.METRICS_TOKEN = TOKEN
+    for name, became in (("a", "asked"), ("b", "approved"), ("c", "rejected")):
+        request = undo.ask(undo.landed(f"PO-{name}")[1])
+        if became != "asked":
+            compensations.decide(APPROVER, request.pk, became, request.version, "as it is")
+    assert figures.undos_decided(week()) == (1, 1, 0) and figures.undos_waiting(week().until).count == 1
+    told = samples()
+    assert told[("undo_requests", "requested")] == told[("undo_requests", "approved")] == 1
 
 
 def test_attempts_after_a_cancel_are_counted():
