@@ -289,6 +289,9 @@ MAIL_WORKS = bool(EMAIL_HOST) or PRACTICE
 
 METRICS_TOKEN = env.text("METRICS_TOKEN", "")  # the bearer that Prometheus brings to /internal/metrics; empty: there is no such page
 
+# Over these amounts (major units, by currency, `*` for any other) two people settle a case: {"EUR": "5000.00", "JPY": "500000"}
+SECOND_PERSON_OVER: dict[str, str] = env.json_object("COUNTERMAND_SECOND_PERSON_OVER")
+
 # Hints: Celery and Channels carry nothing that is not also in the database ---------------------------------------------
 
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}

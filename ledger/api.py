@@ -30,6 +30,7 @@ REFUSES = (
     "approval_mismatch",
     "needs_compensation",
     "absent_ask",
+    "already_decided",
     "provider_unknown",
 )
 GO_AHEAD = {201: schema.Permitted, 200: schema.EffectShown}

@@ -83,7 +83,7 @@ def effect_facts(effect: Effect, now: datetime, records: Records | None = None) 
         provider_name=provider_name(effect.provider),
         reference=effect.provider_reference,
         amount_text=_amount(effect.amount, effect.currency),
-        sent_at=effect.sent_at,
+        sent_at=latest_send(effect, records.attempts),
         answered_at=effect.known_at,
         answer_wait_s=(effect.answer_by - now).total_seconds() if effect.answer_by else None,
         cancel_at=effect.run.asked_at,
@@ -106,6 +106,7 @@ def effect_facts(effect: Effect, now: datetime, records: Records | None = None) 
         why_withheld=_why_withheld(effect),  # type: ignore[arg-type]
         conflict=_conflict(effect, records) if effect.state == states.CONFLICTED else (),
         found_refs=_found(records.evidence) if effect.state == states.DUPLICATED else (),
+        surplus_refs=_surplus(records.evidence) if effect.state == states.DUPLICATED else (),
         **_undo(effect, now, records),
     )
 
@@ -133,6 +134,12 @@ def _undo(effect: Effect, now: datetime, records: Records) -> dict[str, Any]:
     if sent and sent[-1].effect is not None and sent[-1].effect.state in undo_states.FAILED and not any(map(_under_way, records.undos)):
         return told | _undo_failed(sent[-1].effect)
     return told
+
+
+def latest_send(effect: Effect, attempts: Sequence[Attempt]) -> datetime | None:
+    """When its bytes may last have left: the attempt that the present outcome is about, not a first one that was proved absent."""
+    sent = [attempt.sent_at for attempt in attempts if attempt.state != states.NOT_SENT]
+    return sent[-1] if sent else effect.sent_at
 
 
 def _under_way(undo: Compensation) -> bool:
@@ -197,7 +204,9 @@ def _finding(evidence: list[Evidence]) -> str:
     last = found[-1]
     where = str(last.detail.get("seen_where") or "").replace("_", " ")
     seen = " ".join(filter(None, ["seen", f"in {where}" if where else "", _seen_at(last)]))
-    return ", ".join(filter(None, [f"reference {last.external_id}" if last.external_id else "", seen if seen != "seen" else ""]))
+    confirmed = f"confirmed by {last.detail['confirmed_by']}" if last.detail.get("confirmed_by") else ""
+    reference = f"reference {last.external_id}" if last.external_id else ""
+    return ", ".join(filter(None, [reference, seen if seen != "seen" else "", confirmed]))
 
 
 def _seen_at(evidence: Evidence) -> str:
@@ -232,3 +241,9 @@ def _found(evidence: list[Evidence]) -> tuple[str, ...]:
     for one in evidence:
         found.update(dict.fromkeys(one.detail.get("external_ids", [])))
     return tuple(found)
+
+
+def _surplus(evidence: list[Evidence]) -> tuple[str, ...]:
+    """What a person last named as too many."""
+    named = [one.detail["surplus"] for one in evidence if one.source == "person" and one.detail.get("surplus")]
+    return tuple(named[-1]) if named else ()

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import IntegrityError, connection, transaction
 from psycopg.types.json import Jsonb
 
-from ledger import outcomes, policies, states, tidying
+from ledger import absences, outcomes, policies, states, tidying
 from ledger.models import Attempt, Effect, Reliance
 from ledger.operations import (
     DECLARED,
@@ -60,6 +60,9 @@ def declare(actor: Actor, run_id: uuid.UUID, token: str, nonce: str, intent: Int
     except (Cancelled, LeaseLost) as refusal:
         leases.note_refusal(actor, run_id, "effect.begin", refusal)
         raise
+    except AbsentAsk as refusal:
+        absences.ask(actor, uuid.UUID(refusal.facts["operation_id"]))
+        raise
     except IntegrityError as clash:
         return _classify(actor, run_id, token, nonce, intent, begin, clash)
 
@@ -79,7 +82,7 @@ SELECT %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, true, %s, %s, %s, %s, %s, %s, 1, 
 WHERE EXISTS (SELECT 1 FROM runs_step WHERE run_id = %s AND key = %s AND state = 'running')
   AND (%s OR NOT {policies.NEEDS_APPROVAL})
   AND NOT EXISTS (SELECT 1 FROM ledger_effect a WHERE (a.provider, a.action, a.business_ref, a.occurrence) = (%s, %s, %s, %s)
-                  AND a.release = 'asked' AND a.operation_id <> %s)
+                  AND a.operation_id <> %s AND (a.release IN ('asked', 'left') OR (a.release = 'unasked' AND a.sent_at <= %s)))
 """  # noqa: S608 - a constant of the policies module
 _ATTEMPT = """
 INSERT INTO ledger_attempt (id, effect_id, run_id, number, epoch, holder, nonce, state, position, sent_at, send_by, answer_by, stopped_how)
@@ -109,7 +112,15 @@ def _insert(actor: Actor, run_id: uuid.UUID, token: str, nonce: str, intent: Int
         # The writes travel together: they need nothing of each other's answers, and the lock is held.
         with connection.wrap_database_errors, connection.connection.pipeline():
             cursor.execute(
-                _EFFECT, (*_effect_values(effect), allowed, *policies.parameters(effect), *effect.action_key.values(), effect.pk)
+                _EFFECT,
+                (
+                    *_effect_values(effect),
+                    allowed,
+                    *policies.parameters(effect),
+                    *effect.action_key.values(),
+                    effect.pk,
+                    outcomes.asks_when_sent_before(effect.provider, now),
+                ),
             )
             inserted = cursor.connection.cursor()
             if attempt is not None:
@@ -139,8 +150,10 @@ def spent(effect: Effect, intent: Intent) -> bool:
 def _why_not_inserted(effect: Effect) -> Conflict:
     if not _step_runs(effect):
         return Conflict(f"Step {effect.step_key} is not running: start the step before its effects.", field="step")
-    asked = Effect.objects.filter(**effect.action_key, release="asked").exclude(pk=effect.pk).select_related("run").first()
-    return _ask(asked) if asked is not None else _approval_required(effect)
+    barred = absences.barring(effect)
+    if barred is None:
+        return _approval_required(effect)
+    return absences.left(barred) if barred.release == absences.LEFT else _ask(barred)
 
 
 def _step_runs(effect: Effect) -> bool:

@@ -47,7 +47,9 @@ class Effect(ReadOnlyUpdates):
     version = models.IntegerField(default=1)
     unknowable = models.BooleanField(default=False)
     doubted = models.BooleanField(default=False)
-    release = models.CharField(max_length=10, blank=True, default="", help_text="After absent: '' | asked | released | left.")
+    release = models.CharField(
+        max_length=10, blank=True, default="", help_text="After absent: '' | asked | resend | released | left | unasked."
+    )
     withheld_why = models.CharField(max_length=20, blank=True, default="")
     landed_amount = models.BigIntegerField(null=True)
     landed_currency = models.CharField(max_length=3, blank=True, default="")
@@ -94,6 +96,7 @@ class Effect(ReadOnlyUpdates):
             models.Index(fields=["known_at"], condition=Q(doubted=True, known_at__isnull=False), name="effect_doubt_known"),
             models.Index(fields=["business_ref"], name="effect_business_ref", opclasses=["varchar_pattern_ops"]),
             models.Index(fields=["external_id"], condition=~Q(external_id=""), name="effect_external_id"),
+            models.Index(fields=["-created_at", "-operation_id"], name="effect_newest_first"),
         ]
 
     def __str__(self) -> str:

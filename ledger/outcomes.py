@@ -327,7 +327,7 @@ def look_when_it_can_tell(effect: Effect, stopped: datetime) -> None:
 def _release(effect: Effect, run: Run, now: datetime) -> str:
     """Whether an absent effect may be sent again: by policy, while the provider still honours our key; else a person is asked."""
     if run.is_closed or run.cancel_position is not None or effect.role != states.WORK:
-        return "left"
+        return "unasked"
     return "resend" if may_resend(effect, now) else "asked"
 
 
@@ -337,6 +337,14 @@ def may_resend(effect: Effect, now: datetime) -> bool:
     window = record.idempotency_window_s
     fresh = window is not None and effect.sent_at is not None and now < effect.sent_at + timedelta(seconds=window)
     return record.after_absent == "resend" and fresh
+
+
+def asks_when_sent_before(provider: str, now: datetime) -> datetime:
+    """Of what proved absent in a run that closed: sent before this moment, a person is asked before any other run sends it."""
+    record = catalogue.capability(provider)
+    if record.after_absent != "resend" or record.idempotency_window_s is None:
+        return now
+    return now - timedelta(seconds=record.idempotency_window_s)
 
 
 _EFFECT_FIELDS = [f.attname for f in Effect._meta.concrete_fields if not f.primary_key]

@@ -139,7 +139,7 @@ def _effect(effect: Effect, facts: EffectFacts, records: Records) -> Context:
         "currency": effect.currency,
         "business_ref": effect.provider_reference,
         "external_id": effect.external_id,
-        "sent_at": effect.sent_at,
+        "sent_at": facts.sent_at,
         "state": effect.state,
         "relative": facts.relative,
         "undo": UNKNOWABLE if effect.unknowable else facts.undo,

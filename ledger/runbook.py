@@ -100,8 +100,9 @@ class RunBook:
         return [effect_line(_of(effect, run)) for effect in ours.order_by("created_at")]
 
     def leave_unasked(self, runs: Iterable[Run]) -> None:
+        # Nobody was asked: that the run ended is no answer to whether another run may send it.
         Effect.objects.filter(run__in=[run.pk for run in runs], release__in=["asked", "resend", "released"], state=states.ABSENT).update(
-            release="left"
+            release="unasked"
         )
 
     def issue_accounts(self, runs: Iterable[Run]) -> None:

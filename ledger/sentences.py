@@ -58,6 +58,7 @@ class EffectFacts:
     why_absent: str = ""
     conflict: tuple[tuple[str, str], ...] = ()
     found_refs: tuple[str, ...] = ()
+    surplus_refs: tuple[str, ...] = ()
 
     can_ask_undo: bool = False
     """Whether an undo of this action can be asked for here: never promised before it can be done."""
@@ -295,7 +296,10 @@ def _duplicated(facts: EffectFacts) -> Parts:
     refs: Parts = []
     for position, ref in enumerate(facts.found_refs):
         refs += [", " if position else ": ", Ref(ref)]
-    return say(f"Found {times} at {facts.provider_name}", refs, ".", _know(facts))
+    too_many: Parts = []
+    for position, ref in enumerate(facts.surplus_refs):
+        too_many += [", " if position else " Too many: ", Ref(ref)]
+    return say(f"Found {times} at {facts.provider_name}", refs, ".", [*too_many, "."] if too_many else "", _know(facts))
 
 
 def _reversed(facts: EffectFacts) -> Parts:

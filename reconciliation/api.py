@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 
 from ledger.queries import read_effect
 from reconciliation import cases, findings, queries, schema, states, webhooks
-from reconciliation.findings import Finding
+from reconciliation.evidence import Finding
 from reconciliation.models import Case, CaseEvent
 from reconciliation.queries import CaseFilter
 from runs.actors import Actor
@@ -65,7 +65,13 @@ def settle_case(actor: Actor, case: str, given: Given) -> Answer:
     must confirm.
     """
     evidence = {name: value for name, value in (given.get("evidence") or {}).items() if value is not None}
-    finding = Finding(verdict=given["verdict"], sender_gone=given.get("sender_gone") or "", **evidence)
+    finding = Finding(
+        verdict=given["verdict"],
+        sender_gone=given.get("sender_gone") or "",
+        surplus=tuple(given.get("surplus") or ()),
+        belongs_to=given.get("belongs_to") or "",
+        **evidence,
+    )
     made = findings.settle(actor, _id(actor, case), finding)
     return Answer(200, {"outcome": made.outcome, "why": made.why or None, "case": _fresh(made.case)})
 

@@ -152,6 +152,17 @@ def claim(actor: Actor, case_id: uuid.UUID, take_over: bool = False) -> Case:
         return case
 
 
+def check_free(actor: Actor, case: Case) -> None:
+    """Refuse an act on a case that is settled, waits for a second person, or is held by somebody else."""
+    if case.state == states.SETTLED:
+        raise AlreadyDecided(f"{case.ref} was settled by {case.settled_by}.", state=case.state)
+    if case.state == states.AWAITING_SECOND:
+        raise AlreadyDecided(f"{case.ref} waits for a second person to confirm.", state=case.state)
+    held = case.claimed_until is not None and case.claimed_until > transition.clock()
+    if case.state == states.CLAIMED and held and case.claimed_by != actor.id:
+        raise ClaimedByOther(f"{case.claimed_name} has claimed {case.ref}.", by=case.claimed_name)
+
+
 def _why_not(case: Case) -> AlreadyDecided | ClaimedByOther:
     if case.state == states.CLAIMED:
         return ClaimedByOther(

@@ -8,20 +8,21 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, F, OuterRef, Subquery
+from django.db.models.functions import Coalesce
 
-from ledger import catalogue, outcomes, states
-from ledger.models import Effect
+from ledger import catalogue, outcomes, states, surplus
+from ledger.models import Effect, Evidence
 from ledger.outcomes import Locked
 from reconciliation import cases, health, looks
 from reconciliation import states as cs
 from reconciliation.health import RECONCILER
 from reconciliation.models import Case
 from runs import cleanup, sweeps, transition
-from runs.models import Cleanup, Run
+from runs.models import Cleanup, Run, Step
 from runs.states import CANCELLING
 
-STOP_WITHIN = timedelta(minutes=15)
+STOP_WITHIN = timedelta(minutes=15)  # for a run whose steps say no deadline
 LOOK_OVERDUE = timedelta(minutes=2)
 
 
@@ -41,7 +42,7 @@ def _pass_ceiling(held: Locked) -> None:
         outcomes.move(held, states.UNKNOWN, RECONCILER, {"why": "final_by passed"})
         return
     record = catalogue.capability(effect.provider)
-    if record.lookup != "none" and health.unreachable_since(effect.provider) is not None:
+    if record.lookup != "none" and health.down_since(effect.provider) is not None:
         _wait_out(held)
         return
     if record.lookup != "none" and _look_at_hand(effect, now):
@@ -62,7 +63,7 @@ def _wait_out(held: Locked) -> None:
     record = catalogue.capability(effect.provider)
     limit = (effect.unknown_since or now) + timedelta(seconds=record.person_after_unreachable_s)
     if limit <= now:
-        since = health.unreachable_since(effect.provider)
+        since = health.down_since(effect.provider)
         why = f"{effect.provider} has not answered since {since:%Y-%m-%d %H:%M} UTC. What is unknown there is asked again by itself."
         cases.open_without_run(cs.PROVIDER_DOWN, effect.provider, why, RECONCILER, {"since": since.isoformat() if since else None})
         limit = now + timedelta(seconds=60)
@@ -86,6 +87,8 @@ def open_wanted(limit: int = 200) -> int:
     opened = 0
     for state, kind in ((states.CONFLICTED, cs.CONFLICTING), (states.DUPLICATED, cs.DUPLICATED)):
         wanted = Effect.objects.filter(state=state, unknowable=False).exclude(_has_case(kind, settled_too=kind == cs.DUPLICATED))
+        if kind == cs.DUPLICATED:
+            wanted = wanted | Effect.objects.filter(state=state).exclude(_has_case(kind)).filter(_found_since_settled())
         opened += _each(wanted.values_list("pk", flat=True)[:limit], partial(_open_wanted, kind=kind))
     asked = Effect.objects.filter(state=states.ABSENT, release="asked").exclude(_has_case(cs.ABSENT_ASK))
     return opened + _each(asked.values_list("pk", flat=True)[:limit], partial(_open_wanted, kind=cs.ABSENT_ASK))
@@ -107,6 +110,13 @@ def open_left_behind(limit: int = 100) -> int:
     return len(ids)
 
 
+def _found_since_settled() -> Exists:
+    """Something was found again after a person had named the surplus."""
+    settled = Case.objects.filter(effect=OuterRef("effect"), kind=cs.DUPLICATED).order_by("-settled_at").values("settled_at")[:1]
+    later = Evidence.objects.filter(effect=OuterRef("pk"), verdict__in=[states.DUPLICATED, states.LANDED], at__gt=Subquery(settled))
+    return Exists(later.exclude(source="person"))
+
+
 def _has_case(kind: str, settled_too: bool = False) -> Exists:
     rows = Case.objects.filter(effect=OuterRef("pk"), kind=kind)
     return Exists(rows if settled_too else rows.exclude(state=cs.SETTLED))
@@ -117,7 +127,9 @@ def _open_wanted(held: Locked, kind: str) -> None:
     if kind == cs.CONFLICTING and effect.state == states.CONFLICTED and not effect.unknowable:
         cases.open_for_effect(held, kind, _conflict(effect), RECONCILER)
     elif kind == cs.DUPLICATED and effect.state == states.DUPLICATED:
-        ids = _surplus_candidates(effect)
+        ids = [one.external_id for one in surplus.objects(effect)]
+        if set(ids) <= _already_judged(effect):
+            return
         why = f"Found {len(ids)} times at {effect.provider}: {', '.join(ids)}. Say which are the surplus."
         cases.open_for_effect(held, kind, why, RECONCILER, {"external_ids": ids})
     elif kind == cs.ABSENT_ASK and effect.state == states.ABSENT and effect.release == "asked":
@@ -136,16 +148,21 @@ def _conflict(effect: Effect) -> str:
     return f"Answers disagree: {'; '.join(said[-4:])}. Nothing is repeated meanwhile.{also}"
 
 
-def _surplus_candidates(effect: Effect) -> list[str]:
-    for evidence in effect.evidence.filter(verdict=states.DUPLICATED).order_by("-at"):
-        if ids := evidence.detail.get("external_ids"):
-            return list(ids)
-    return [effect.external_id] if effect.external_id else []
+def _already_judged(effect: Effect) -> set[str]:
+    """The objects that a person has already said something about."""
+    case = Case.objects.filter(effect=effect, kind=cs.DUPLICATED, state=cs.SETTLED).order_by("-settled_at").first()
+    return set(case.facts.get("external_ids", [])) if case is not None else set()
 
 
 def watch_stopping(limit: int = 100) -> int:
-    """A worker that goes on answering but does not stop: a case that offers Terminate. Returns how many were opened."""
-    late = Run.objects.filter(state=CANCELLING, lease_token__isnull=False, asked_at__lte=transition.clock() - STOP_WITHIN)
+    """A worker that goes on answering but does not stop: a case that offers Terminate. Returns how many were opened.
+
+    It has until the deadline of what it does, or `STOP_WITHIN` where that has none (or none left when the cancel came).
+    """
+    doing = Step.objects.filter(run=OuterRef("pk"), finished_at__isnull=True, deadline_at__gt=OuterRef("asked_at"))
+    by = doing.order_by("-deadline_at").values("deadline_at")[:1]
+    stopping = Run.objects.filter(state=CANCELLING, lease_token__isnull=False)
+    late = stopping.annotate(stop_by=Coalesce(Subquery(by), F("asked_at") + STOP_WITHIN)).filter(stop_by__lte=transition.clock())
     late = late.exclude(Exists(Case.objects.filter(run=OuterRef("pk"), kind=cs.DOES_NOT_STOP).exclude(state=cs.SETTLED)))
     return sweeps.each(late.values_list("pk", flat=True)[:limit], _open_does_not_stop)
 
@@ -161,14 +178,35 @@ def _open_does_not_stop(run_id: uuid.UUID) -> bool:
 
 
 def settle_outages() -> int:
-    """The grouped case of a provider settles when it answers again; returns how many."""
-    settled = 0
-    for case in Case.objects.filter(kind=cs.PROVIDER_DOWN).exclude(state=cs.SETTLED):
-        if health.unreachable_since(case.provider) is None:
-            with transaction.atomic(durable=True):
-                cases.close(cases.lock(case.pk), RECONCILER, {"verdict": "settled_itself"})
-                settled += 1
-    return settled
+    """The grouped case of a provider settles when it answers again and nothing that stood in it still waits; returns how many."""
+    grouped = Case.objects.filter(kind=cs.PROVIDER_DOWN).exclude(state=cs.SETTLED)
+    return sweeps.each(list(grouped.values_list("pk", "provider")), _settle_outage)
+
+
+def _settle_outage(grouped: tuple[uuid.UUID, str]) -> bool:
+    case_id, provider = grouped
+    if health.down_since(provider) is not None or _still_stands_in_it(provider):
+        return False
+    with transaction.atomic(durable=True):
+        held = cases.lock(case_id)
+        if health.down_since(provider) is not None:
+            return False
+        cases.close(held, RECONCILER, {"verdict": "settled_itself"})
+        return True
+
+
+def _still_stands_in_it(provider: str) -> bool:
+    """Whether an effect past the ceiling of an outage has neither an answer nor a case of its own yet. Its ceiling is due now.
+
+    Settled before that, the grouped case would leave it standing nowhere.
+    """
+    now = transition.clock()
+    over = timedelta(seconds=catalogue.capability(provider).person_after_unreachable_s)
+    waiting = Effect.objects.filter(provider=provider, state=states.UNKNOWN, unknowable=False, unknown_since__lte=now - over)
+    put_off = waiting.filter(person_after__gt=now).select_for_update(skip_locked=True, no_key=True)
+    with transaction.atomic(durable=True):
+        Effect.objects.filter(pk__in=put_off.values("pk")).update(person_after=now)
+    return waiting.exists()
 
 
 def _each(ids: Iterable[uuid.UUID], handle: Callable[[Locked], None]) -> int:

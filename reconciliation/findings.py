@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import asdict, dataclass
-from datetime import datetime
-from typing import Any
+from dataclasses import dataclass
 
 from django.db import transaction
 
-from ledger import outcomes
+from ledger import outcomes, surplus
 from ledger.models import Effect
 from ledger.outcomes import Fact
-from reconciliation import cases, looks, states
+from reconciliation import cases, evidence, looks, orphans, second, states
 from reconciliation.cases import Held
+from reconciliation.evidence import Finding
 from reconciliation.models import Case
 from runs import actors, hints, transition, waiting
 from runs.actors import Actor
-from runs.errors import AlreadyDecided, ClaimedByOther, EvidenceRequired, Invalid, SamePerson
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A person's answer. `amount` is minor units; `seen_at` is by the provider's own clock; `sender_gone` says how they know that it is."""
-
-    verdict: str
-    external_id: str = ""
-    amount: int | None = None
-    currency: str = ""
-    seen_where: str = ""
-    seen_at: datetime | None = None
-    notes: str = ""
-    sender_gone: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self) | {"seen_at": self.seen_at.isoformat() if self.seen_at else None}
+from runs.errors import AlreadyDecided, SamePerson
 
 
 @dataclass(frozen=True)
@@ -49,47 +31,23 @@ class Settled:
 def settle(actor: Actor, case_id: uuid.UUID, finding: Finding) -> Settled:
     """Record a finding. Raises `ClaimedByOther`, `AlreadyDecided`, `EvidenceRequired`, `Invalid`."""
     actor.require(actors.CASE_SETTLE, None, "settle cases")
+    if finding.verdict == states.BELONGS_TO:
+        return Settled("settled", *orphans.assign(actor, case_id, finding))
     with transaction.atomic(durable=True):
         held = cases.lock(case_id)
-        _check(actor, held.case, finding)
+        cases.check_free(actor, held.case)
+        evidence.check(held.case, finding)
+        _check_recent(actor, held.case)
         if held.effect is not None and cases.moot(held.case, held.effect.effect):
             effect = held.effect.effect
             raise AlreadyDecided(f"{held.case.ref} has just answered itself: {effect.ref} is {effect.state}.", state=effect.state)
-        match finding.verdict:
-            case states.HAPPENED | states.HAPPENED_DIFFERENTLY:
-                return _happened(actor, held, finding)
-            case states.DID_NOT_HAPPEN:
-                return _did_not_happen(actor, held, finding)
-            case states.CANNOT_BE_KNOWN:
-                return _ask_second(actor, held, finding)
-            case states.SEND_AGAIN | states.LEAVE:
-                return _decide_absent(actor, held, finding)
-            case _:
-                return _done(actor, held, finding)
-
-
-def _check(actor: Actor, case: Case, finding: Finding) -> None:
-    if case.state == states.SETTLED:
-        raise AlreadyDecided(f"{case.ref} was settled by {case.settled_by}.", state=case.state)
-    if case.state == states.AWAITING_SECOND:
-        raise AlreadyDecided(f"{case.ref} waits for a second person to confirm.", state=case.state)
-    if case.state == states.CLAIMED and case.claimed_by != actor.id:
-        raise ClaimedByOther(f"{case.claimed_name} has claimed {case.ref}.", by=case.claimed_name)
-    allowed = states.VERDICTS[case.kind]
-    if finding.verdict not in allowed:
-        raise Invalid(f"verdict must be one of {', '.join(allowed) or 'none: this case settles itself'}.", field="verdict")
-    if finding.seen_where and finding.seen_where not in states.WHERE_SEEN:
-        raise Invalid(f"seen_where must be one of {', '.join(states.WHERE_SEEN)}.", field="seen_where")
-    decides_money = finding.verdict in (states.HAPPENED, states.HAPPENED_DIFFERENTLY, states.DID_NOT_HAPPEN)
-    if finding.verdict in (states.HAPPENED, states.HAPPENED_DIFFERENTLY) and not finding.external_id.strip():
-        raise EvidenceRequired("Give the provider's own reference of what happened.", field="external_id")
-    if decides_money and not (finding.external_id or (finding.seen_where and finding.seen_at)):
-        raise EvidenceRequired("Say where you saw it and when by their clock: free text alone is not evidence.", field="seen_where")
-    if finding.verdict == states.HAPPENED_DIFFERENTLY and finding.amount is None:
-        raise EvidenceRequired("Give the amount that was really moved, in minor units.", field="amount")
-    if finding.amount is not None and finding.amount < 0:
-        raise Invalid("amount must be a whole number of minor units, from 0.", field="amount")
-    _check_recent(actor, case)
+        if alive := _alive(held, finding):
+            return _keep(actor, held, finding, alive)
+        if why := second.why_needed(held.effect.effect if held.effect else None, finding):
+            return _ask_second(actor, held, finding, why)
+        _carry_out(actor, held, finding)
+        cases.close(held, actor, finding.as_json())
+        return Settled("settled", held.case)
 
 
 def _check_recent(actor: Actor, case: Case) -> None:
@@ -97,7 +55,24 @@ def _check_recent(actor: Actor, case: Case) -> None:
         actor.require_recent("settle a case about money")
 
 
-def _fact(finding: Finding, verdict: str, effect: Effect) -> Fact:
+def _alive(held: Held, finding: Finding) -> str:
+    """The workers that were never confirmed stopped, where that keeps *it did not happen* from being a verdict."""
+    if held.effect is None or finding.verdict != states.DID_NOT_HAPPEN or finding.sender_gone.strip():
+        return ""
+    return ", ".join(sorted({attempt.holder for attempt in held.effect.attempts if attempt.stopped_at is None}))
+
+
+def _keep(actor: Actor, held: Held, finding: Finding, alive: str) -> Settled:
+    assert held.effect is not None
+    outcomes.note(held.effect, _fact(finding, "absent", held.effect.effect), actor, "kept")
+    why = f"Kept as evidence. Worker {alive} was never confirmed stopped: say how you know that it is gone."
+    cases.trace(held.case, "evidence", actor, finding.as_json() | {"why": why})
+    transition.record(held.effect.run, "case.evidence", actor, subject=held.case.ref)
+    return Settled("kept", held.case, why)
+
+
+def _fact(finding: Finding, verdict: str, effect: Effect, confirmed_by: Actor | None = None) -> Fact:
+    confirmed = {"confirmed_by": confirmed_by.name, "confirmed_by_id": confirmed_by.id} if confirmed_by else {}
     return Fact(
         source="person",
         verdict=verdict,
@@ -105,39 +80,44 @@ def _fact(finding: Finding, verdict: str, effect: Effect) -> Fact:
         amount=finding.amount,
         currency=finding.currency or (effect.currency if finding.amount is not None else ""),
         provider_time=finding.seen_at,
-        detail=finding.as_json(),
+        detail=finding.as_json() | confirmed,
     )
 
 
-def _happened(actor: Actor, held: Held, finding: Finding) -> Settled:
-    assert held.effect is not None
-    outcomes.find(held.effect, _fact(finding, "landed", held.effect.effect), actor)
-    return _done(actor, held, finding)
+def _carry_out(actor: Actor, held: Held, finding: Finding, confirmed_by: Actor | None = None) -> None:
+    """What a verdict means for the effect. `actor` found it; `confirmed_by` agreed, where two were needed."""
+    if held.effect is None:
+        return
+    effect = held.effect.effect
+    match finding.verdict:
+        case states.HAPPENED | states.HAPPENED_DIFFERENTLY:
+            outcomes.find(held.effect, _fact(finding, "landed", effect, confirmed_by), actor)
+        case states.DID_NOT_HAPPEN:
+            _sender_gone(actor, held.effect, finding)
+            outcomes.find(held.effect, _fact(finding, "absent", effect, confirmed_by), actor)
+        case states.CANNOT_BE_KNOWN:
+            _mark_unknowable(actor, held)
+        case states.SURPLUS_NAMED:
+            surplus.name(held.effect, finding.surplus, _fact(finding, "duplicated", effect), actor)
+        case states.SEND_AGAIN | states.LEAVE:
+            effect.release = "released" if finding.verdict == states.SEND_AGAIN else "left"
+            outcomes.move(held.effect, effect.state, actor, {"release": effect.release}, always=True)
+            waiting.reconsider(held.effect.run, actor)
 
 
-def _did_not_happen(actor: Actor, held: Held, finding: Finding) -> Settled:
-    """Needs every sender stopped, or this person's statement how they know that the process is gone."""
-    assert held.effect is not None
-    alive = [a for a in held.effect.attempts if a.stopped_at is None]
-    if alive and not finding.sender_gone.strip():
-        outcomes.note(held.effect, _fact(finding, "absent", held.effect.effect), actor, "kept")
-        names = ", ".join(sorted({a.holder for a in alive}))
-        why = f"Kept as evidence. Worker {names} was never confirmed stopped: say how you know that it is gone."
-        cases.trace(held.case, "evidence", actor, finding.as_json() | {"why": why})
-        transition.record(held.effect.run, "case.evidence", actor, subject=held.case.ref)
-        return Settled("kept", held.case, why)
+def _sender_gone(actor: Actor, locked: outcomes.Locked, finding: Finding) -> None:
+    """This person's statement how they know that the process is gone is the evidence for every sender that nobody had seen stop."""
     now = transition.clock()
-    for attempt in alive:
-        attempt.stopped_at, attempt.stopped_how = now, "person"
-        gone = Fact(source="person", verdict="sender_stopped", detail={"how": finding.sender_gone})
-        outcomes.keep(held.effect.effect, gone, "applied", actor, attempt.number)
-    outcomes.find(held.effect, _fact(finding, "absent", held.effect.effect), actor)
-    return _done(actor, held, finding)
+    for attempt in locked.attempts:
+        if attempt.stopped_at is None:
+            attempt.stopped_at, attempt.stopped_how = now, "person"
+            gone = Fact(source="person", verdict="sender_stopped", detail={"how": finding.sender_gone})
+            outcomes.keep(locked.effect, gone, "applied", actor, attempt.number)
 
 
-def _ask_second(actor: Actor, held: Held, finding: Finding) -> Settled:
+def _ask_second(actor: Actor, held: Held, finding: Finding, why: str) -> Settled:
     case = held.case
-    case.state, case.finding = states.AWAITING_SECOND, finding.as_json() | {"by": actor.id, "by_name": actor.name}
+    case.state, case.finding = states.AWAITING_SECOND, finding.as_json() | {"by": actor.id, "by_name": actor.name, "why_second": why}
     case.claimed_by, case.claimed_name, case.claimed_until = "", "", None
     case.version += 1
     case.save()
@@ -145,7 +125,7 @@ def _ask_second(actor: Actor, held: Held, finding: Finding) -> Settled:
     if held.run is not None:
         about = {"effect": held.effect.effect.ref} if held.effect else {}
         transition.record(held.run, "case.second_asked", actor, subject=case.ref, data=about)
-    return Settled("awaiting_second", case, "A second person must confirm that it cannot be known.")
+    return Settled("awaiting_second", case, why)
 
 
 def confirm(actor: Actor, case_id: uuid.UUID, agree: bool) -> Case:
@@ -156,21 +136,29 @@ def confirm(actor: Actor, case_id: uuid.UUID, agree: bool) -> Case:
         case = held.case
         if case.state != states.AWAITING_SECOND or case.finding is None:
             raise AlreadyDecided(f"{case.ref} does not wait for a second person.", state=case.state)
-        if case.finding["by"] == actor.id:
+        told = case.finding
+        if told["by"] == actor.id:
             raise SamePerson("You recorded this finding, so someone else must confirm it.")
         _check_recent(actor, case)
         if not agree:
-            cases.trace(case, "second_disagreed", actor, {})
-            case.state, case.finding = states.OPEN, None
-            case.version += 1
-            case.save()
-            return case
-        if held.effect is not None and cases.moot(case, held.effect.effect):
+            _disagree(actor, held)
+        elif held.effect is not None and cases.moot(case, held.effect.effect):
             cases.close(held, actor, {"verdict": "settled_itself", "state": held.effect.effect.state})
-            return case
-        _mark_unknowable(actor, held)
-        cases.close(held, actor, case.finding | {"confirmed_by": actor.name})
+        else:
+            finder = Actor("person", told["by"], told["by_name"], actor.channel)
+            _carry_out(finder, held, evidence.from_json(told), confirmed_by=actor)
+            cases.close(held, actor, told | {"confirmed_by": actor.name})
         return case
+
+
+def _disagree(actor: Actor, held: Held) -> None:
+    case = held.case
+    cases.trace(case, "second_disagreed", actor, {})
+    case.state, case.finding = states.OPEN, None
+    case.version += 1
+    case.save()
+    if held.run is not None:
+        transition.record(held.run, "case.second_disagreed", actor, subject=case.ref)
 
 
 def _mark_unknowable(actor: Actor, held: Held) -> None:
@@ -186,31 +174,13 @@ def _mark_unknowable(actor: Actor, held: Held) -> None:
     outcomes.follow(run, actor)
 
 
-def _decide_absent(actor: Actor, held: Held, finding: Finding) -> Settled:
-    assert held.effect is not None and held.run is not None
-    effect = held.effect.effect
-    effect.release = "released" if finding.verdict == states.SEND_AGAIN else "left"
-    outcomes.move(held.effect, effect.state, actor, {"release": effect.release}, always=True)
-    done = _done(actor, held, finding)
-    waiting.reconsider(held.run, actor)
-    return done
-
-
-def _done(actor: Actor, held: Held, finding: Finding) -> Settled:
-    cases.close(held, actor, finding.as_json())
-    return Settled("settled", held.case)
-
-
 def pass_on(actor: Actor, case_id: uuid.UUID, notes: str) -> Case:
     """I can't tell: give the case back to the queue with what is known so far."""
     actor.require(actors.CASE_SETTLE, None, "settle cases")
     with transaction.atomic(durable=True):
         held = cases.lock(case_id)
         case = held.case
-        if case.state not in (states.OPEN, states.CLAIMED):
-            raise AlreadyDecided(f"{case.ref} is {case.state}.", state=case.state)
-        if case.state == states.CLAIMED and case.claimed_by != actor.id:
-            raise ClaimedByOther(f"{case.claimed_name} has claimed {case.ref}.", by=case.claimed_name)
+        cases.check_free(actor, case)
         case.state, case.claimed_by, case.claimed_name, case.claimed_until = states.OPEN, "", "", None
         case.version += 1
         case.save()

@@ -45,9 +45,15 @@ def not_reached(provider: str, detail: str, denied: bool) -> None:
         row.save()
 
 
-def unreachable_since(provider: str) -> datetime | None:
-    """Since when the provider has not answered, or None when it does."""
-    return ProviderHealth.objects.filter(pk=provider).values_list("unreachable_since", flat=True).first()
+def last_answer_at(provider: str) -> datetime | None:
+    """When the provider last answered a look about anything."""
+    return ProviderHealth.objects.filter(pk=provider).values_list("last_answer_at", flat=True).first()
+
+
+def down_since(provider: str) -> datetime | None:
+    """Since when the provider has not answered, once that is an outage (alerted); None while it answers. One failed look is none."""
+    down = ProviderHealth.objects.filter(pk=provider, alerted_at__isnull=False)
+    return down.values_list("unreachable_since", flat=True).first()
 
 
 def _lock(provider: str) -> ProviderHealth:

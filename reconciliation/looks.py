@@ -9,6 +9,7 @@ import random
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
@@ -76,22 +77,31 @@ def look(ticket: Ticket) -> str:
     effect = Effect.objects.select_related("run").get(pk=ticket.operation_id)
     if effect.look_token != ticket.token or effect.state not in states.LOOKED_AT:
         return "not_due"
-    sought = _sought(effect)
+    wanted = sought(effect)
     began, version = transition.clock(), effect.version
-    answer = catalogue.provider(effect.provider).look(sought)
-    reading = verdicts.read(answer, sought)
-    if reading.verdict == verdicts.UNREACHABLE:
-        health.not_reached(effect.provider, answer.detail, answer.outcome == "refused_access")
-    else:
+    answer = catalogue.provider(effect.provider).look(wanted)
+    reading = verdicts.read(answer, wanted)
+    denied = answer.outcome == "refused_access"
+    if reading.verdict != verdicts.UNREACHABLE:
         health.reached(effect.provider)
+    elif not (denied and _denied_alone(effect)):
+        health.not_reached(effect.provider, answer.detail, denied)
     with transaction.atomic(durable=True):
         held = outcomes.lock(effect.pk)
         _keep(held, _fact(answer, reading, began, version if held.effect.version == version else None))
-        _schedule(held, reading)
+        _schedule(held, reading, ticket.token)
     return reading.verdict
 
 
-def _sought(effect: Effect) -> Sought:
+def _denied_alone(effect: Effect) -> bool:
+    """This object was denied before and others were answered since: our access to it is refused, the provider is not down."""
+    answered = health.last_answer_at(effect.provider)
+    denials = effect.evidence.filter(source="look", verdict=verdicts.UNREACHABLE, detail__outcome="refused_access")
+    return answered is not None and denials.filter(at__lt=answered).exists()
+
+
+def sought(effect: Effect) -> Sought:
+    """What the provider is asked about. `sent_at` is the first send: nothing of this operation is older."""
     assert effect.sent_at is not None
     return Sought(
         provider_reference=effect.provider_reference,
@@ -124,10 +134,17 @@ def _fact(answer: Look, reading: verdicts.Reading, began: datetime, version: int
         detail={
             "outcome": answer.outcome,
             "detail": answer.detail[:500],
-            "external_ids": list(reading.external_ids),
+            **_several(reading),
             **{name: told for name in UNDOING if found and (told := getattr(found, name)) is not None},
         },
     )
+
+
+def _several(reading: verdicts.Reading) -> dict[str, Any]:
+    if not reading.several:
+        return {}
+    objects = [{"external_id": one.external_id, "amount": one.amount, "currency": one.currency} for one in reading.several]
+    return {"external_ids": [one.external_id for one in reading.several], "objects": objects}
 
 
 def _keep(held: Locked, fact: Fact) -> None:
@@ -162,10 +179,10 @@ def empty_looks(held: Locked) -> list[verdicts.EmptyLook]:
     return [verdicts.EmptyLook(row.began_at, row.effect_version is not None) for row in rows if row.began_at is not None]
 
 
-def _schedule(held: Locked, reading: verdicts.Reading) -> None:
+def _schedule(held: Locked, reading: verdicts.Reading, token: uuid.UUID) -> None:
     """When to look next. An unreachable provider uses up no look of the schedule; nothing in doubt is ever simply dropped."""
     effect = held.effect
-    values: dict[str, object] = {"look_token": None, "look_until": None}
+    values: dict[str, object] = {"look_token": None, "look_until": None} if effect.look_token == token else {}
     if effect.state in states.LOOKED_AT:
         if reading.verdict == verdicts.UNREACHABLE:
             values["next_look_at"] = _retry_while_down(effect)
@@ -192,7 +209,7 @@ def next_due(held: Locked, looks: int, empty: bool) -> datetime | None:
 def _retry_while_down(effect: Effect) -> datetime:
     now = transition.clock()
     least, most = DOWN_RETRY_S
-    down_for = (now - (health.unreachable_since(effect.provider) or now)).total_seconds()
+    down_for = (now - (health.down_since(effect.provider) or effect.unknown_since or now)).total_seconds()
     first = catalogue.capability(effect.provider).look_schedule_s[0]
     return now + timedelta(seconds=max(min(least, first), min(most, down_for / 4)) * random.uniform(0.9, 1.1))  # noqa: S311
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.db import models
 from django.db.models import F, Q
 
 from ledger.models import Effect
+from ledger.outcomes import Fact
+from ledger.providers.base import Found
+from ledger.reversals import UNDOING
 from reconciliation import states
 from runs.ids import new_id, new_ref
 from runs.models import ClockTimestamp, ReadOnlyUpdates, Run
@@ -139,3 +144,23 @@ class WebhookEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.provider}:{self.event_id}"
+
+    def as_fact(self) -> Fact:
+        """What it says of an effect, as evidence."""
+        assert self.found is not None
+        at = self.found["at"]
+        found = Found(**(self.found | {"at": datetime.fromisoformat(at) if at else None}))
+        return Fact(
+            source="webhook",
+            verdict=found.state,
+            external_id=found.external_id,
+            amount=found.amount,
+            currency=found.currency or "",
+            reference=found.reference,
+            provider_time=found.at,
+            body=bytes(self.raw)[:4096].decode("utf-8", "replace"),
+            body_sha256=self.raw_sha256,
+            request_id=self.event_id,
+            signature="verified",
+            detail={"kind": self.kind} | {name: told for name in UNDOING if (told := getattr(found, name)) is not None},
+        )

@@ -7,7 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from reconciliation import states
-from runs.fields import Amount, Currency, Flag, JsonObject, Moment, Name, Shape, Text, Word, Words
+from runs.fields import Amount, Currency, Flag, JsonObject, Many, Moment, Name, Shape, Text, Word, Words
 from runs.schema import PageOf, PageQuery, Who, search, when
 
 VERDICTS = tuple(dict.fromkeys(verdict for verdicts in states.VERDICTS.values() for verdict in verdicts))
@@ -38,6 +38,14 @@ class SettlementBody(Shape):
     verdict = Word(choices=VERDICTS)
     evidence = EvidenceGiven(required=False, allow_null=True)
     sender_gone = Text(max_length=2000, allow_blank=True, required=False, allow_null=True, help_text="How you know that it is gone.")
+    surplus = Many(
+        child=Name(max_length=200),
+        max_length=100,
+        required=False,
+        allow_null=True,
+        help_text="Of a duplicated one: the provider's ids that are too many.",
+    )
+    belongs_to = Name(max_length=60, required=False, allow_null=True, help_text="Of an orphan: our effect, by reference or operation id.")
 
 
 class ConfirmationBody(Shape):

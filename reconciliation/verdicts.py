@@ -22,7 +22,8 @@ class Reading:
 
     verdict: str
     found: Found | None = None
-    external_ids: tuple[str, ...] = ()
+    several: tuple[Found, ...] = ()
+    """The objects, where there is more than one."""
 
 
 def read(look: Look, sought: Sought) -> Reading:
@@ -36,9 +37,9 @@ def read(look: Look, sought: Sought) -> Reading:
         return Reading(UNREACHABLE)
     did = [found for found in ours if found.state != "refused"]
     if len({found.external_id for found in did}) > 1:
-        return Reading(states.DUPLICATED, did[0], tuple(found.external_id for found in did))
+        return Reading(states.DUPLICATED, did[0], tuple(did))
     chosen = did[0] if did else ours[0]
-    return Reading(chosen.state, chosen, (chosen.external_id,))
+    return Reading(chosen.state, chosen)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import hashlib
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -15,10 +14,8 @@ from django.db.models import F
 from ledger import catalogue, outcomes, reversals
 from ledger import states as effect_states
 from ledger.models import Effect
-from ledger.outcomes import Fact
-from ledger.providers.base import Found, News, SignatureRefused
-from ledger.reversals import UNDOING
-from reconciliation import cases, states
+from ledger.providers.base import News, SignatureRefused
+from reconciliation import orphans
 from reconciliation.health import RECONCILER
 from reconciliation.models import WebhookEvent
 from runs import hints, sweeps, transition
@@ -76,11 +73,10 @@ def process(pk: uuid.UUID) -> bool:
             return False
         used_as = "nothing_in_it"
         if row.found is not None and held is not None:
-            used_as = reversals.tell(held, _fact(row), RECONCILER)
+            used_as = reversals.tell(held, row.as_fact(), RECONCILER)
         elif row.found is not None:
             used_as = "orphan"
-            why = f"{row.provider} told us of {row.reference or row.event_id} ({row.kind}), which is of no operation that we know."
-            cases.open_without_run(states.ORPHAN, row.provider, why, RECONCILER, {"webhook": str(pk), **row.found}, row.reference)
+            orphans.record(row)
         WebhookEvent.objects.filter(pk=pk).update(processed_at=transition.clock(), used_as=used_as)
         return True
 
@@ -100,23 +96,3 @@ def _effect_of(event: WebhookEvent) -> uuid.UUID | None:
     occurrence = int(number) if reference and number.isdigit() else 1
     named = ours.filter(business_ref=reference if occurrence > 1 else event.reference, occurrence=occurrence)
     return named.order_by("-holds_action", "-created_at").values_list("pk", flat=True).first()
-
-
-def _fact(row: WebhookEvent) -> Fact:
-    assert row.found is not None
-    at = row.found["at"]
-    found = Found(**(row.found | {"at": datetime.fromisoformat(at) if at else None}))
-    return Fact(
-        source="webhook",
-        verdict=found.state,
-        external_id=found.external_id,
-        amount=found.amount,
-        currency=found.currency or "",
-        reference=found.reference,
-        provider_time=found.at,
-        body=bytes(row.raw)[:4096].decode("utf-8", "replace"),
-        body_sha256=row.raw_sha256,
-        request_id=row.event_id,
-        signature="verified",
-        detail={"kind": row.kind} | {name: told for name in UNDOING if (told := getattr(found, name)) is not None},
-    )

@@ -19,7 +19,7 @@ from ledger.models import Account, Attempt, Effect
 from ledger.operations import Intent, Permission
 from reconciliation import cases as case_verbs
 from reconciliation import ceilings, findings, looks
-from reconciliation.findings import Finding
+from reconciliation.evidence import Finding
 from reconciliation.models import Case
 from runs import actors, approvals, cancellation, children, leases, lifecycle, steps, waiting
 from runs.actors import Actor

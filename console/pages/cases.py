@@ -15,7 +15,7 @@ from console.recent import kept
 from ledger.providers.money import BadAmount, minor_units
 from reconciliation import cases, findings, states
 from reconciliation import pages as case_pages
-from reconciliation.findings import Finding
+from reconciliation.evidence import Finding
 from reconciliation.models import Case
 from runs import actors
 from runs.errors import Invalid, Problem
@@ -164,10 +164,11 @@ def _go(request: HttpRequest, url: str) -> HttpResponse:
 
 
 def _finding(case: Case, given: Context) -> Finding:
-    surplus = ", ".join(given.get("surplus", []))
     return Finding(
         verdict=given.get("verdict", ""),
-        external_id=surplus or given.get("external_id", "").strip(),
+        external_id=given.get("external_id", "").strip(),
+        surplus=tuple(given.get("surplus", ())),
+        belongs_to=given.get("belongs_to", "").strip(),
         amount=_amount(case, given),
         currency=case.currency if given.get("verdict") == states.HAPPENED_DIFFERENTLY else "",
         seen_where=given.get("seen_where", ""),

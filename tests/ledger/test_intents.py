@@ -8,7 +8,7 @@ from ledger import intents
 from ledger.models import Attempt, Effect
 from ledger.operations import operation_id
 from reconciliation import webhooks
-from runs import cancellation, leases, steps
+from runs import cancellation, leases, steps, waiting
 from tests import fakes
 from tests.makers import (
     SUPPORT,
@@ -280,6 +280,59 @@ def test_absent_and_left(fake):
     run, token = claim("w-2")
     known = send(run, token, provider="fake")
     assert (known.kind, known.effect.pk, known.effect.state) == ("known", first.effect.pk, "absent")
+
+
+def test_left_means_left_for_every_run(fake):
+    """A person said that it is not sent: no other run goes round them, and none waits for an answer that was given."""
+    run, token = new_run()
+    first = proved_absent(run, token)
+    sweep()
+    settle(open_cases()[0], "leave")
+    other, other_token = new_run("w-3")
+    step(other, other_token)
+    with refused("already_decided") as told:
+        declare(other, other_token, provider="fake")
+    assert told.value.facts["effect"] == first.effect.ref
+    assert not open_cases() and Effect.objects.count() == 1
+
+
+def test_that_a_run_was_cancelled_does_not_decide_for_another(fake):
+    """Nobody was asked: under *ask* the next run that wants it makes a person decide, under *resend* it may."""
+    run, token = new_run()
+    first = proved_absent(run, token)
+    cancel(run)
+    assert again(first).release == "unasked"
+    other, other_token = new_run("w-3")
+    step(other, other_token)
+    with refused("absent_ask") as told:
+        declare(other, other_token, provider="fake")
+    assert told.value.facts["operation_id"] == str(first.effect.pk)
+    waiting.suspend(WORKER, other.pk, other_token, "operation", first.effect.pk)
+    sweep()
+    assert fresh(other).state == "awaiting_evidence"
+    (case,) = open_cases()
+    assert (case.kind, case.run_id, fresh(run).status) == ("absent_ask", run.pk, "cancelled_unresolved")
+    settle(case, "send_again")
+    waiting.wake_due()
+    assert (fresh(other).state, fresh(run).status) == ("scheduled", "cancelled_reconciled")
+    other, other_token = claim("w-4")
+    assert send(other, other_token, provider="fake").kind == "sending"
+
+
+@pytest.mark.parametrize("window_s", [7200, 60])
+def test_after_a_cancel_another_run_may_send_while_policy_lets_it(fake, window_s):
+    fake.promise(after_absent="resend", idempotency_window_s=window_s)
+    run, token = new_run()
+    proved_absent(run, token)
+    cancel(run)
+    let_time_pass(3600)
+    other, other_token = new_run("w-3")
+    step(other, other_token)
+    if window_s > 3600:
+        assert declare(other, other_token, provider="fake").kind == "sending"
+    else:
+        with refused("absent_ask"):
+            declare(other, other_token, provider="fake")
 
 
 def test_a_cancel_means_leave(fake):

@@ -6,7 +6,7 @@ import pytest
 
 from ledger.models import Effect
 from reconciliation import cases, ceilings, findings, looks
-from reconciliation.findings import Finding
+from reconciliation.evidence import Finding
 from reconciliation.models import Case, ProviderHealth
 from runs import leases
 from runs.models import Event
@@ -177,6 +177,25 @@ def test_an_outage_at_the_ceiling_of_one_that_then_finds_nothing(fake):
     assert [c.kind for c in open_cases()] == ["not_found_sender_alive"]
 
 
+def test_when_an_outage_ends_what_stood_in_its_case_stands_nowhere_for_no_moment(fake):
+    """One of them goes on failing: the grouped case stays until that one has a case of its own."""
+    fake.answer = DOWN
+    for ref in ("PO-1", "PO-2", "PO-3"):
+        unknown(ref)
+    pass_hours(25)
+    assert [c.kind for c in open_cases()] == ["provider_down"]
+    fake.answers["PO-2"] = found
+    for _ in range(30):
+        let_time_pass(7)
+        sweep()
+        cased = {case.effect_id for case in open_cases()}
+        grouped = None in cased
+        for effect in Effect.objects.filter(state__in=["unknown", "ambiguous"]):
+            assert grouped or effect.pk in cased, effect.business_ref
+    assert sorted(c.kind for c in open_cases()) == ["ceiling", "ceiling"]
+    assert Effect.objects.get(business_ref="PO-2").state == "landed"
+
+
 def test_being_denied_access_alerts_at_once(fake):
     fake.answer = DENIED
     unknown()
@@ -186,6 +205,26 @@ def test_being_denied_access_alerts_at_once(fake):
     let_time_pass(600)
     look()
     assert alerts() == 1
+
+
+def test_denied_for_one_object_while_it_answers_about_others_flips_no_alert(fake):
+    """Our access to that object is refused, not to the provider; a person is asked about it in its time."""
+    fake.answers["PO-1"] = DENIED
+    unknown("PO-1")
+    look(6)
+    assert alerts() == 1
+    for n in range(2, 6):
+        fake.answers[f"PO-{n}"] = found
+        unknown(f"PO-{n}")
+        for _ in range(3):
+            look(100)
+    assert alerts() == alerts("provider.up") == 1
+    pass_hours(2)
+    assert [case.kind for case in open_cases()] == ["ceiling"]
+    fake.answers["PO-9"] = DENIED
+    unknown("PO-9")
+    look(6)
+    assert alerts() == 2, "denied for another one too: that is news"
 
 
 def test_a_short_failure_alerts_nobody(fake):

@@ -99,7 +99,7 @@ def test_two_objects_are_a_duplicate_and_a_case(fake):
     (case,) = open_cases()
     assert (case.kind, case.facts["external_ids"]) == ("duplicated", ["S-1", "S-2"])
     assert fresh(run).landed == 1
-    settle(case, "surplus_named", external_id="S-2")
+    settle(case, "surplus_named", surplus=("S-2",))
     sweep()
     assert not open_cases()
     assert again(sent).state == "duplicated", "it stays a fact"

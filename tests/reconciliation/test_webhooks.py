@@ -135,6 +135,58 @@ def test_of_nothing_we_know_it_is_an_orphan(sent):
     assert settle(case, "not_ours").outcome == "settled"
 
 
+def orphan(**values):
+    receive(webhook("landed", reference="FOREIGN-9", external_id="S-77", **values))
+    (case,) = open_cases(kind="orphan")
+    return case
+
+
+def test_an_orphan_that_belongs_to_us_is_evidence_of_that_effect(sent):
+    """The provider used a reference of its own: a person knows whose it is, and the news counts as if it had come for it."""
+    case = orphan(amount=12500, currency="EUR")
+    done = settle(case, "belongs_to", belongs_to=sent.effect.ref.lower())
+    effect = again(sent)
+    assert (done.outcome, effect.state, effect.external_id, effect.how_we_know) == ("settled", "landed", "S-77", "webhook")
+    kept = Evidence.objects.get(effect=effect)
+    assert (kept.signature, kept.used_as) == ("verified", "applied")
+    assert (kept.detail["reference"], kept.detail["assigned_by"]) == ("FOREIGN-9", "Sam Support")
+    assert WebhookEvent.objects.get().used_as == "applied"
+    assert not open_cases()
+
+
+def test_an_orphan_that_does_not_match_what_we_asked_for_conflicts(sent):
+    settle(orphan(amount=1, currency="EUR"), "belongs_to", belongs_to=str(sent.effect.pk))
+    sweep()
+    assert again(sent).state == "conflicted"
+    assert [case.kind for case in open_cases()] == ["conflicting"]
+
+
+@pytest.mark.parametrize(("given", "code"), [("", "invalid"), ("E-0000000000", "invalid"), ("nonsense", "invalid")])
+def test_an_orphan_belongs_to_something_that_is_there(sent, given, code):
+    case = orphan()
+    with refused(code) as told:
+        settle(case, "belongs_to", belongs_to=given)
+    assert told.value.facts["field"] == "belongs_to"
+    assert again(sent).state == "sending"
+
+
+def test_an_orphan_of_another_provider_is_refused(sent):
+    run, token = new_run("w-9")
+    other = send(run, token, provider="supplier", ref="PO-2")
+    with refused("invalid"):
+        settle(orphan(), "belongs_to", belongs_to=other.effect.ref)
+    assert again(other).state == "sending"
+
+
+def test_more_news_of_the_same_stranger_join_its_case_and_all_of_them_count(sent):
+    case = orphan(amount=12500, currency="EUR")
+    receive(webhook("reversed", reference="FOREIGN-9", external_id="S-77", amount=12500, currency="EUR"))
+    assert len(open_cases(kind="orphan")) == 1
+    settle(case, "belongs_to", belongs_to=sent.effect.ref)
+    assert again(sent).state == "reversed"
+    assert Evidence.objects.filter(effect=sent.effect, source="webhook").count() == 2
+
+
 def test_news_that_say_nothing_open_nothing(sent):
     receive(webhook(None, sent.effect.pk))
     assert WebhookEvent.objects.get().used_as == "nothing_in_it"
