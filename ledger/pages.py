@@ -173,6 +173,7 @@ _VERDICT_WORDS = {
     "empty": "nothing found",
     "unreachable": "no answer, so no information",
     "sender_stopped": "the sender has stopped",
+    "surplus": "named as too many",
 }
 _USED_WORDS = {
     "agrees": "agrees with what was known",

@@ -13,6 +13,9 @@ from ledger.outcomes import Fact, Locked
 from runs.actors import Actor
 
 
+NAMED = "surplus"  # the verdict of the evidence with which a person names them
+
+
 @dataclass(frozen=True)
 class Found:
     """One object at the provider. `amount` is in minor units of `currency`; None where nobody has told it."""
@@ -40,16 +43,16 @@ def named(effect: Effect) -> list[Found]:
     """The objects of a duplicated effect that a person has named as surplus; empty before, and for any other effect. Two queries."""
     if effect.state != states.DUPLICATED:
         return []
-    said = effect.evidence.filter(source="person", verdict=states.DUPLICATED).order_by("-at", "-id").first()
-    surplus = set(said.detail.get("surplus", [])) if said is not None else set()
+    said = effect.evidence.filter(source="person", verdict=NAMED).order_by("-at", "-id").first()
+    surplus = set(said.detail["external_ids"]) if said is not None else set()
     return [one for one in objects(effect) if one.external_id in surplus] if surplus else []
 
 
 def name(held: Locked, surplus: tuple[str, ...], fact: Fact, actor: Actor) -> None:
     """Record which objects are too many, as evidence; when one remains, that is the effect's own."""
     ids = [one.external_id for one in objects(held.effect)]
-    detail = {**fact.detail, "external_ids": ids, "surplus": list(surplus)}
-    outcomes.note(held, replace(fact, verdict=states.DUPLICATED, detail=detail), actor, settling.APPLIED)
+    detail = {**fact.detail, "external_ids": list(surplus), "found": ids}
+    outcomes.note(held, replace(fact, verdict=NAMED, detail=detail), actor, settling.APPLIED)
     kept = [one for one in ids if one not in surplus]
     if len(kept) == 1:
         held.effect.external_id = kept[0]

@@ -6,8 +6,8 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('ledger', '0003_whole_life'),
-        ('runs', '0003_whole_life'),
+        ('ledger', '0004_measured'),
+        ('runs', '0004_found_and_measured'),
     ]
 
     operations = [
