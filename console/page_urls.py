@@ -5,7 +5,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from console.metrics import pages as metrics
-from console.pages import actions, approvals, bulk, cases, help, machines, people, profile, runs, search, stops
+from console.pages import actions, again, approvals, bulk, cases, help, machines, people, profile, runs, search, stops
 from console.pages import settings as settings_pages
 
 urlpatterns = [
@@ -23,6 +23,7 @@ urlpatterns = [
     path("bulk/cancel", bulk.ask),
     path("bulk/<str:pk>/", bulk.progress),
     path("effects/<str:ref>", runs.effect),
+    path("effects/<str:ref>/again", again.do_again),
     path("cases/", cases.case_list),
     path("cases/<str:ref>/", cases.case_detail),
     path("cases/<str:ref>/claim", cases.claim),

@@ -7,7 +7,7 @@ from typing import Any
 
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 
-from ledger import accounts, intents, operations, outcomes, queries, schema, shapes
+from ledger import accounts, intents, leaving, occurrences, operations, outcomes, queries, schema, shapes
 from ledger.models import Effect
 from ledger.operations import Intent, Permission
 from ledger.queries import EffectFilter
@@ -176,6 +176,30 @@ def get_account(actor: Actor, run: str, given: Given) -> Answer:
     `format=csv` gives one line for each effect, safe to open in a spreadsheet.
     """
     return Answer(200, accounts.latest(read_run(actor, run)))
+
+
+@call(
+    takes=schema.OccurrenceBody,
+    answers={201: schema.OccurrenceOpened},
+    refuses=("in_doubt", "already_decided", "provider_unknown"),
+    tag="effects",
+    example={"provider": "supplier", "action": "create_order", "business_ref": "PO-1042", "reason": "The first delivery was stolen."},
+)
+def open_occurrence(actor: Actor, given: Given) -> Answer:
+    """Open one more time of a business action, on purpose: a person only, with a reason.
+
+    Refused while anything of the action is in doubt. The first effect that names the occurrence spends it; the provider is given the
+    reference with `#2` and so on.
+    """
+    opened = occurrences.open_next(actor, given["provider"], given["action"], given["business_ref"], given["reason"])
+    return Answer(201, shapes.occurrence_shape(opened))
+
+
+@call(takes=schema.ReasonBody, answers={200: schema.EffectShown}, tag="effects")
+def leave_in_place(actor: Actor, effect: str, given: Given) -> Answer:
+    """Record the decision not to undo a landed effect: a person only, with a reason. It forbids no later undo."""
+    found = queries.read_effect(actor, effect)
+    return Answer(200, shapes.effect_shape(leaving.leave_in_place(actor, found.pk, given["reason"])))
 
 
 class AccountCsv(BaseRenderer):

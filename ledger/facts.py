@@ -103,6 +103,7 @@ def effect_facts(effect: Effect, now: datetime, records: Records | None = None) 
         waiting_s=(now - effect.unknown_since).total_seconds() if effect.unknown_since else None,
         never_stopped_worker=_alive(effect, records.attempts),
         unknowable=effect.unknowable,
+        left_in_place_by=effect.left_in_place_by,
         why_withheld=_why_withheld(effect),  # type: ignore[arg-type]
         conflict=_conflict(effect, records) if effect.state == states.CONFLICTED else (),
         found_refs=_found(records.evidence) if effect.state == states.DUPLICATED else (),

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import IntegrityError, connection, transaction
 from psycopg.types.json import Jsonb
 
-from ledger import absences, outcomes, policies, states, tidying
+from ledger import absences, occurrences, outcomes, policies, states, tidying
 from ledger.models import Attempt, Effect, Reliance
 from ledger.operations import (
     DECLARED,
@@ -106,9 +106,13 @@ def _insert(actor: Actor, run_id: uuid.UUID, token: str, nonce: str, intent: Int
         effect.created_at = now
         if attempt is not None:
             effect.sent_at, effect.answer_by = attempt.sent_at, attempt.answer_by
+        if effect.occurrence != 1 and not Effect.objects.filter(pk=effect.pk).exists():  # a replay of the one that spent it is known below
+            occurrences.spend(effect)
         allowed = not begin or spent(effect, intent)
         kind = "effect.sending" if begin else "effect.declared"
         data = {"attempt": 1, "epoch": epoch, "operation_id": str(effect.pk)}
+        if effect.occurrence != 1:
+            data["occurrence"] = effect.occurrence
         # The writes travel together: they need nothing of each other's answers, and the lock is held.
         with connection.wrap_database_errors, connection.connection.pipeline():
             cursor.execute(

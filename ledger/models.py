@@ -61,6 +61,9 @@ class Effect(ReadOnlyUpdates):
     provider_time = models.DateTimeField(null=True)
     provider_message = models.CharField(max_length=500, blank=True, default="")
 
+    left_in_place_by = models.CharField(max_length=200, blank=True, db_default="", help_text="Who decided not to undo it.")
+    left_in_place_at = models.DateTimeField(null=True)
+
     created_at = models.DateTimeField(db_default=ClockTimestamp())
     sent_at = models.DateTimeField(null=True)
     answer_by = models.DateTimeField(null=True, help_text="Of the latest attempt.")
@@ -119,6 +122,38 @@ class Effect(ReadOnlyUpdates):
             "business_ref": self.business_ref,
             "occurrence": self.occurrence,
         }
+
+
+class Occurrence(models.Model):
+    """One more time of a business action, opened by a person with a reason, and spent by the first declare of it. The first needs none."""
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    provider = models.CharField(max_length=60)
+    action = models.CharField(max_length=100)
+    business_ref = models.CharField(max_length=200)
+    number = models.IntegerField()
+    reason = models.TextField()
+    opened_by = models.CharField(max_length=100)
+    opened_name = models.CharField(max_length=200)
+    opened_at = models.DateTimeField(db_default=ClockTimestamp())
+    spent_on = models.OneToOneField(Effect, models.PROTECT, null=True, related_name="+")
+    spent_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["provider", "action", "business_ref", "number"], name="occurrence_number_once"),
+            models.UniqueConstraint(
+                fields=["provider", "action", "business_ref"], condition=Q(spent_on__isnull=True), name="occurrence_one_unspent"
+            ),
+            models.CheckConstraint(name="occurrence_is_a_later_one", condition=Q(number__gte=2)),
+            models.CheckConstraint(
+                name="occurrence_spent_whole",
+                condition=Q(spent_on__isnull=True, spent_at__isnull=True) | Q(spent_on__isnull=False, spent_at__isnull=False),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.provider}.{self.action} {self.business_ref}#{self.number}"
 
 
 class ActionPolicy(models.Model):

@@ -11,7 +11,7 @@ from ledger import catalogue, states
 from ledger.models import Attempt, Effect, effect_ref
 from ledger.money import UnknownCurrency, exponent
 from runs.approvals import action_digest
-from runs.errors import Invalid, OccurrenceNotOpen
+from runs.errors import Invalid
 
 SEND_WITHIN_S = 10.0
 ANSWER_WITHIN_S = 30.0
@@ -71,7 +71,7 @@ def check_nonce(nonce: str) -> None:
 
 
 def check(intent: Intent, nonce: str) -> None:
-    """Refuse what could never be sent rightly. Raises `ProviderUnknown`, `Invalid`, `OccurrenceNotOpen`."""
+    """Refuse what could never be sent rightly. Raises `ProviderUnknown`, `Invalid`."""
     catalogue.provider(intent.provider)
     check_nonce(nonce)
     if intent.amount is not None and not 0 <= intent.amount <= AMOUNT_MAX:
@@ -86,11 +86,10 @@ def check(intent: Intent, nonce: str) -> None:
     for name in ("send_within_s", "answer_within_s"):
         if not 0.1 <= getattr(intent, name) <= WITHIN_S_MAX:
             raise Invalid(f"{name} must be between 0.1 and {WITHIN_S_MAX:g} seconds.", field=name)
-    if intent.occurrence != 1:
-        raise OccurrenceNotOpen(
-            f"Nobody has opened occurrence {intent.occurrence} of {intent.business_ref}. A person opens it, with a reason.",
-            occurrence=intent.occurrence,
-        )
+    if intent.occurrence < 1:
+        raise Invalid("occurrence must be 1, or the number of one that a person opened.", field="occurrence")
+    if intent.occurrence != 1 and intent.role == states.CLEANUP:
+        raise Invalid("occurrence: a cleanup tidies once; leave it out.", field="occurrence")
     if intent.if_exists not in ("refuse", "reuse"):
         raise Invalid("if_exists must be refuse or reuse.", field="if_exists")
     if intent.role not in (states.WORK, states.CLEANUP):

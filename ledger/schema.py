@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from ledger import states
 from ledger.operations import ANSWER_WITHIN_S, SEND_WITHIN_S, WITHIN_S_MAX
-from runs.fields import Amount, Currency, Flag, Json, JsonObject, Moment, Name, Number, Shape, Whole, Word, Words
+from runs.fields import Amount, Currency, Flag, Json, JsonObject, Moment, Name, Number, Shape, Text, Whole, Word, Words
 from runs.schema import Lines, PageOf, PageQuery, Who, lease, step_key, when
 
 
@@ -50,6 +50,17 @@ class OutcomeBody(Shape):
     currency = Currency(max_length=3, required=False, allow_null=True)
     response = Json(required=False, help_text="Kept masked, at most 4 KB, with the hash of the whole.")
     observed_at = Moment(required=False, allow_null=True)
+
+
+class OccurrenceBody(Shape):
+    provider = Name(max_length=60)
+    action = Name(max_length=100)
+    business_ref = Name(max_length=200)
+    reason = Text(max_length=2000, help_text="Why it is done again; seen by auditors.")
+
+
+class ReasonBody(Shape):
+    reason = Text(max_length=2000, help_text="Seen by auditors.")
 
 
 class EffectsQuery(PageQuery):
@@ -123,6 +134,8 @@ class EffectShown(serializers.Serializer[Any]):
     attempts = serializers.IntegerField()
     next_look_at = when()
     looks = serializers.IntegerField()
+    left_in_place_by = serializers.CharField(allow_null=True, help_text="Who decided not to undo it.")
+    surplus = serializers.ListField(child=serializers.CharField(), help_text="Happened more than once: the ids that are too many.")
     response = Json(help_text="What its sender last reported, masked.")
     evidence = EvidenceLine(many=True)
     sentence = serializers.CharField()
@@ -147,6 +160,19 @@ class Permitted(serializers.Serializer[Any]):
     answer_by = serializers.DateTimeField(required=False)
     send_within_s = serializers.FloatField(required=False, help_text="Seconds left; count them from when you asked.")
     answer_within_s = serializers.FloatField(required=False)
+
+
+class OccurrenceOpened(serializers.Serializer[Any]):
+    """One more time of a business action. The first effect that names this `occurrence` spends it."""
+
+    provider = serializers.CharField()
+    action = serializers.CharField()
+    business_ref = serializers.CharField()
+    occurrence = serializers.IntegerField()
+    reference = serializers.CharField(help_text="What the provider is given as our reference.")
+    reason = serializers.CharField()
+    opened_by = serializers.CharField()
+    opened_at = serializers.DateTimeField()
 
 
 class OutcomeUsed(serializers.Serializer[Any]):

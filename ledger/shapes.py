@@ -8,7 +8,7 @@ from typing import Any
 
 from ledger import sentences
 from ledger.facts import Records, effect_facts, records_of
-from ledger.models import Effect, Evidence
+from ledger.models import Effect, Evidence, Occurrence
 from ledger.operations import Permission
 from runs import transition, wording
 from runs.shapes import iso
@@ -60,6 +60,8 @@ def _effect(effect: Effect, records: Records, facts: sentences.EffectFacts, with
         "attempts": len(records.attempts),
         "next_look_at": iso(effect.next_look_at),
         "looks": effect.looks,
+        "left_in_place_by": effect.left_in_place_by or None,
+        "surplus": list(facts.surplus_refs),
         "response": _response(records.evidence),
         "evidence": [evidence_shape(one, with_bodies) for one in records.evidence],
         "sentence": wording.plain(sentences.sentence(facts)),
@@ -93,6 +95,20 @@ def _response(evidence: list[Evidence]) -> Any:
         return json.loads(told[-1]) if told else None
     except ValueError:
         return None
+
+
+def occurrence_shape(opened: Occurrence) -> Json:
+    """One more time of a business action."""
+    return {
+        "provider": opened.provider,
+        "action": opened.action,
+        "business_ref": opened.business_ref,
+        "occurrence": opened.number,
+        "reference": f"{opened.business_ref}#{opened.number}",
+        "reason": opened.reason,
+        "opened_by": opened.opened_name,
+        "opened_at": iso(opened.opened_at),
+    }
 
 
 def permission_shape(permission: Permission) -> Json:

@@ -12,7 +12,6 @@ from ledger.models import Effect
 from ledger.outcomes import Fact, Locked
 from runs.actors import Actor
 
-
 NAMED = "surplus"  # the verdict of the evidence with which a person names them
 
 

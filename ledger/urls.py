@@ -12,4 +12,6 @@ urlpatterns = [
     path("effects/<str:effect>", view(get=api.get_effect)),
     path("effects/<str:operation_id>/begin", view(post=api.begin_declared)),
     path("effects/<str:operation_id>/outcome", view(post=api.outcome)),
+    path("effects/<str:effect>/left-in-place", view(post=api.leave_in_place)),
+    path("occurrences", view(post=api.open_occurrence)),
 ]

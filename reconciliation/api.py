@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from ledger.queries import read_effect
-from reconciliation import cases, findings, queries, schema, states, webhooks
+from reconciliation import cases, findings, on_request, queries, schema, states, webhooks
 from reconciliation.evidence import Finding
 from reconciliation.models import Case, CaseEvent
 from reconciliation.queries import CaseFilter
@@ -97,6 +97,16 @@ def pass_case(actor: Actor, case: str, given: Given) -> Answer:
 def look_now(actor: Actor, effect: str, given: Given) -> Answer:
     """Ask the provider about an effect at once, instead of at the next time of the schedule."""
     return Answer(202, {"asked": findings.check_now(actor, read_effect(actor, effect).pk)})
+
+
+@call(takes=schema.OpenCaseBody, answers={201: schema.CaseShown, 200: schema.CaseShown}, tag="cases")
+def open_case(actor: Actor, effect: str, given: Given) -> Answer:
+    """Open the case of an effect in doubt before its ceiling: a person only. 200 with the case that is open already.
+
+    Also for one that could not be known, when somebody knows where to look after all.
+    """
+    case, opened = on_request.open_case(actor, read_effect(actor, effect).pk, given["why"])
+    return Answer(201 if opened else 200, _fresh(case))
 
 
 def _id(actor: Actor, text: str) -> uuid.UUID:

@@ -52,6 +52,10 @@ class ConfirmationBody(Shape):
     agree = Flag()
 
 
+class OpenCaseBody(Shape):
+    why = Text(max_length=2000, allow_blank=True, default="", help_text="What a person should find out.")
+
+
 class PassBody(Shape):
     notes = Text(max_length=5000, allow_blank=True)
 

@@ -13,5 +13,6 @@ urlpatterns = [
     path("cases/<str:case>/confirmation", view(post=api.confirm_case)),
     path("cases/<str:case>/pass", view(post=api.pass_case)),
     path("effects/<str:effect>/look", view(post=api.look_now)),
+    path("effects/<str:effect>/case", view(post=api.open_case)),
     path("webhooks/<str:provider>", api.WebhookView.as_view()),
 ]

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from ledger import catalogue, outcomes, reversals
 from ledger import states as effect_states
@@ -93,6 +93,7 @@ def _effect_of(event: WebhookEvent) -> uuid.UUID | None:
     if not event.reference:
         return None
     reference, _, number = event.reference.rpartition("#")
-    occurrence = int(number) if reference and number.isdigit() else 1
-    named = ours.filter(business_ref=reference if occurrence > 1 else event.reference, occurrence=occurrence)
-    return named.order_by("-holds_action", "-created_at").values_list("pk", flat=True).first()
+    named = Q(business_ref=event.reference, occurrence=1)
+    if reference and number.isascii() and number.isdigit() and len(number) < 9:
+        named |= Q(business_ref=reference, occurrence=int(number))
+    return ours.filter(named).order_by("-holds_action", "-created_at").values_list("pk", flat=True).first()
