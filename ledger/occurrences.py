@@ -27,6 +27,7 @@ def open_next(actor: Actor, provider: str, action: str, business_ref: str, reaso
     reason = reason.strip()
     if not reason or len(reason) > REASON_MAX:
         raise Invalid(f"reason: say why it is to be done again, in at most {REASON_MAX:,} characters.", field="reason")
+    actor.require_recent("open another occurrence")
     effects = Effect.objects.filter(provider=provider, action=action, business_ref=business_ref).exclude(role=states.COMPENSATION)
     try:
         with transaction.atomic(durable=True):

@@ -55,6 +55,8 @@ def assign(actor: Actor, case_id: uuid.UUID, finding: Finding) -> tuple[Case, st
                 f"{target.ref} is at {target.provider}, and this came from {held.case.provider}. Name an action at {held.case.provider}.",
                 field="belongs_to",
             )
+        if held.case.facts.get("amount") is not None:
+            actor.require_recent("say whose money this is")
         used = [_apply(actor, held.case, held_effect, event) for event in _events(held.case)]
         told = finding.as_json() | {"belongs_to": target.ref, "operation_id": str(target.pk), "used_as": used[-1] if used else ""}
         cases.close(held, actor, told)
