@@ -11,7 +11,7 @@ from django.utils.functional import SimpleLazyObject
 
 from console.auth import person_actor
 from console.pages.settings import NEEDED as SETTINGS
-from reconciliation import pages as cases
+from reconciliation import queue as cases
 from runs import actors, asking
 from runs.actors import Actor
 

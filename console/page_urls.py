@@ -31,6 +31,7 @@ urlpatterns = [
     path("cases/<str:ref>/confirm", cases.confirm),
     path("cases/<str:ref>/check", cases.check),
     path("cases/<str:ref>/finding", cases.record_finding),
+    path("cases/<str:ref>/files/<str:pk>", cases.file),
     path("approvals/", approvals.approval_list),
     path("approvals/<str:pk>/approve", approvals.decide, {"verb": "approve"}),
     path("approvals/<str:pk>/reject", approvals.decide, {"verb": "reject"}),

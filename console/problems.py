@@ -8,6 +8,7 @@ from typing import Any
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
 from django.views import defaults
 from rest_framework import exceptions
 
@@ -107,6 +108,8 @@ def _headers(error: Exception) -> dict[str, str]:
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if not request.path.startswith(API):
+        if isinstance(exception, RequestDataTooBig):
+            return render(request, "400.html", {"said": str(exception)}, status=413)
         return defaults.bad_request(request, exception)
     return answer(describe(exception) if isinstance(exception, RequestDataTooBig) else document(400, "The request could not be read."))
 

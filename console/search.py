@@ -21,7 +21,7 @@ from ledger.models import Compensation, Effect
 from ledger.pages import name_of
 from reconciliation import queries as case_queries
 from reconciliation.models import Case
-from reconciliation.pages import KIND_WORDS
+from reconciliation.queue import KIND_WORDS
 from runs import actors, listing, queries
 from runs.actors import Actor
 from runs.ids import parse_ref, parse_uuid

@@ -228,7 +228,20 @@ STATIC_URL = "/static/"
 STATIC_ROOT = None if PRACTICE else Path(os.environ.get("STATIC_ROOT") or BASE_DIR / "staticfiles")
 STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = PRACTICE  # a demo needs no collectstatic
+# Evidence that people keep with cases: outside everything that is served, and backed up with the database.
+EVIDENCE_FOLDER = Path(env.text("EVIDENCE_FOLDER", str(COUNTERMAND_HOME / "evidence")))
+EVIDENCE_BYTES_MAX = env.number("EVIDENCE_BYTES_MAX", 5 * 1024 * 1024, minimum=1)
+EVIDENCE_TYPES = frozenset(env.words("EVIDENCE_TYPES", ("png", "jpg", "jpeg", "pdf", "txt", "csv", "eml", "json")))
+FILE_UPLOAD_HANDLERS = [
+    "console.uploads.Limit",
+    "django.core.files.uploadhandler.MemoryFileUploadHandler",
+    "django.core.files.uploadhandler.TemporaryFileUploadHandler",
+]
 STORAGES = {
+    "evidence": {
+        "BACKEND": "django.core.files.storage.FileSystemStorage",
+        "OPTIONS": {"location": EVIDENCE_FOLDER, "base_url": None, "file_permissions_mode": 0o600, "directory_permissions_mode": 0o700},
+    },
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
         "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"

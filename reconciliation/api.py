@@ -6,19 +6,20 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from drf_spectacular.utils import extend_schema
 from rest_framework import parsers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from ledger.queries import read_effect
-from reconciliation import cases, findings, on_request, queries, schema, states, webhooks
+from reconciliation import cases, files, findings, on_request, queries, schema, states, webhooks
 from reconciliation.evidence import Finding
-from reconciliation.models import Case, CaseEvent
+from reconciliation.models import Case, CaseEvent, CaseFile
 from reconciliation.queries import CaseFilter
 from runs.actors import Actor
-from runs.calls import Answer, call, described
-from runs.errors import NotFound, ProviderUnknown
+from runs.calls import Answer, call, described, refusals
+from runs.errors import Invalid, NotFound, ProviderUnknown
 from runs.parsing import Given
 from runs.shapes import iso
 
@@ -39,7 +40,8 @@ def get_case(actor: Actor, case: str, given: Given) -> Answer:
     """Read a case with every act on it."""
     found = queries.read_case(actor, case)
     acts = CaseEvent.objects.filter(case=found).order_by("at", "id")
-    return Answer(200, {**case_shape(found), "acts": [_act(act) for act in acts]})
+    kept = [file_shape(one) for one in CaseFile.objects.filter(case=found).select_related("case").order_by("at", "id")]
+    return Answer(200, {**case_shape(found), "acts": [_act(act) for act in acts], "files": kept})
 
 
 @call(takes=schema.ClaimCaseBody, answers={200: schema.CaseShown}, refuses=CLAIMS, tag="cases")
@@ -70,6 +72,7 @@ def settle_case(actor: Actor, case: str, given: Given) -> Answer:
         sender_gone=given.get("sender_gone") or "",
         surplus=tuple(given.get("surplus") or ()),
         belongs_to=given.get("belongs_to") or "",
+        files=tuple(given.get("files") or ()),
         **evidence,
     )
     made = findings.settle(actor, _id(actor, case), finding)
@@ -151,6 +154,44 @@ def _act(act: CaseEvent) -> dict[str, Any]:
         "actor": {"type": act.actor_type, "id": act.actor_id, "name": act.actor_name},
         "data": act.data,
         "at": iso(act.at),
+    }
+
+
+# Files: a form with one field, so that no file has to be put into JSON
+
+
+class FileView(APIView):
+    """Who asks is judged as for every call; only the body is another one."""
+
+    parser_classes = (parsers.MultiPartParser,)
+
+    @extend_schema(
+        operation_id="keep_file",
+        summary="Keep a file as evidence with a case",
+        description="A form (multipart/form-data) with one `file`. A person only. Name its id in `files` of the settlement.",
+        tags=["cases"],
+        request={"multipart/form-data": schema.FileGiven},
+        responses={201: schema.FileKept, **refusals(CLAIMS)},
+    )
+    def post(self, request: Request, case: str) -> Response:
+        found = queries.read_case(request.actor, case)  # type: ignore[attr-defined]
+        given = request.FILES.get("file")
+        if given is None or set(request.data) != {"file"} or len(request.FILES.getlist("file")) != 1:
+            raise Invalid("file: send a form (multipart/form-data) with exactly one field, `file`.", field="file")
+        kept = files.keep(request.actor, found.pk, given.name or "", given.chunks())  # type: ignore[attr-defined]
+        return Response(file_shape(kept), status=201)
+
+
+def file_shape(kept: CaseFile) -> dict[str, Any]:
+    """A file that is kept with a case."""
+    return {
+        "id": str(kept.pk),
+        "name": kept.name,
+        "size": kept.size,
+        "sha256": kept.sha256,
+        "by": kept.kept_name,
+        "at": iso(kept.at),
+        "url": f"/cases/{kept.case.ref}/files/{kept.pk}",
     }
 
 

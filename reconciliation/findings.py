@@ -10,7 +10,7 @@ from django.db import transaction
 from ledger import outcomes, surplus
 from ledger.models import Effect
 from ledger.outcomes import Fact
-from reconciliation import cases, evidence, looks, orphans, second, states
+from reconciliation import cases, evidence, files, looks, orphans, second, states
 from reconciliation.cases import Held
 from reconciliation.evidence import Finding
 from reconciliation.models import Case
@@ -37,6 +37,7 @@ def settle(actor: Actor, case_id: uuid.UUID, finding: Finding) -> Settled:
         held = cases.lock(case_id)
         cases.check_free(actor, held.case)
         evidence.check(held.case, finding)
+        files.check(held.case, finding.files)
         _check_recent(actor, held.case)
         if held.effect is not None and cases.moot(held.case, held.effect.effect):
             effect = held.effect.effect

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import ExpressionWrapper, F, Q
 
 from ledger.models import Effect
 from ledger.outcomes import Fact
@@ -20,8 +20,14 @@ def case_ref() -> str:
     return new_ref("Q")
 
 
+_NO_MONEY = ExpressionWrapper(Q(amount__isnull=True), output_field=models.BooleanField())
+
+
 class Case(models.Model):
     """Something that a person must settle. One unsettled case for each effect, run or provider and kind."""
+
+    MOST_URGENT = (_NO_MONEY, "currency", F("amount").desc(nulls_last=True), "opened_at", "id")
+    """Money at risk first, each currency by itself and the largest first, then age."""
 
     id = models.UUIDField(primary_key=True, default=new_id)
     ref = models.CharField(max_length=12, unique=True, default=case_ref)
@@ -69,13 +75,16 @@ class Case(models.Model):
         ]
         indexes = [
             models.Index(
+                _NO_MONEY,
                 "currency",
                 F("amount").desc(nulls_last=True),
                 "opened_at",
                 "id",
                 condition=~Q(state=states.SETTLED),
-                name="case_queue",
+                name="case_urgent",
             ),
+            models.Index(fields=["-opened_at", "-id"], condition=~Q(state=states.SETTLED), name="case_opened"),
+            models.Index(fields=["-settled_at", "id"], condition=Q(state=states.SETTLED), name="case_settled"),
             models.Index(fields=["claimed_until"], condition=Q(state=states.CLAIMED), name="case_claims"),
             models.Index(fields=["business_ref"], name="case_business_ref", opclasses=["varchar_pattern_ops"]),
         ]
@@ -103,6 +112,30 @@ class CaseEvent(ReadOnlyUpdates):
 
     def __str__(self) -> str:
         return f"{self.case_id} {self.kind}"
+
+
+class CaseFile(ReadOnlyUpdates):
+    """A file that a person kept as evidence of a case: its bytes are in the evidence storage, their hash is here."""
+
+    append_only = True
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    case = models.ForeignKey(Case, models.PROTECT, related_name="files")
+    name = models.CharField(max_length=200, help_text="As it was called where it came from; never a path here.")
+    content_type = models.CharField(max_length=60)
+    size = models.IntegerField(help_text="Bytes.")
+    sha256 = models.CharField(max_length=64)
+    stored_as = models.CharField(max_length=200)
+    kept_by = models.CharField(max_length=100)
+    kept_name = models.CharField(max_length=200)
+    at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["case", "sha256"], name="case_file_once")]
+        indexes = [models.Index(fields=["case", "at"], name="case_file_order")]
+
+    def __str__(self) -> str:
+        return f"{self.case_id} {self.name}"
 
 
 class ProviderHealth(models.Model):

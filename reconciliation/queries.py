@@ -52,7 +52,10 @@ def read_case(actor: Actor, text: str) -> Case:
 
 def find_cases(actor: Actor, wanted: CaseFilter, cursor: str | None = None, limit: int = 50) -> Page[Case]:
     """A page of the cases that the actor may read and that are wanted, the latest opened first."""
-    rows = readable(actor).filter(state__in=wanted.state)
+    rows = readable(actor)
+    # The partial indexes know `not settled`, not a list of the other states.
+    unsettled = frozenset(wanted.state) == frozenset(states.UNSETTLED)
+    rows = rows.exclude(state=states.SETTLED) if unsettled else rows.filter(state__in=wanted.state)
     if wanted.kind:
         rows = rows.filter(kind__in=wanted.kind)
     if wanted.provider:
@@ -60,11 +63,11 @@ def find_cases(actor: Actor, wanted: CaseFilter, cursor: str | None = None, limi
     if wanted.run:
         rows = rows.filter(run=run_id(wanted.run))
     if wanted.q.strip():
-        rows = rows.filter(_named(wanted.q.strip()))
+        rows = rows.filter(named(wanted.q.strip()))
     return queries.page(rows, "opened_at", "id", cursor, limit)
 
 
-def _named(text: str) -> Q:
+def named(text: str) -> Q:
     """A reference or id means exactly that; anything else is the start of a business reference."""
     if pk := parse_uuid(text):
         return Q(pk=pk) | Q(run=pk) | Q(effect=pk)

@@ -45,7 +45,12 @@ class SettlementBody(Shape):
         allow_null=True,
         help_text="Of a duplicated one: the provider's ids that are too many.",
     )
+    files = Many(child=Name(max_length=60), max_length=20, required=False, allow_null=True, help_text="Ids of files kept with the case.")
     belongs_to = Name(max_length=60, required=False, allow_null=True, help_text="Of an orphan: our effect, by reference or operation id.")
+
+
+class FileGiven(serializers.Serializer[Any]):
+    file = serializers.FileField(help_text="png, jpg, pdf, txt, csv, eml or json, unless the installation says otherwise; 5 MiB at most.")
 
 
 class ConfirmationBody(Shape):
@@ -106,10 +111,23 @@ class CaseAct(serializers.Serializer[Any]):
     at = serializers.DateTimeField()
 
 
+class FileKept(serializers.Serializer[Any]):
+    """A file kept with a case. `url` hands it out to people who may read cases, as a download."""
+
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    size = serializers.IntegerField(help_text="Bytes.")
+    sha256 = serializers.CharField()
+    by = serializers.CharField()
+    at = serializers.DateTimeField()
+    url = serializers.CharField()
+
+
 class CaseDetail(CaseShown):
     """A case with every act on it: an earlier verdict stays visible for ever."""
 
     acts = CaseAct(many=True)
+    files = FileKept(many=True)
 
 
 class CaseSettled(serializers.Serializer[Any]):

@@ -6,7 +6,7 @@ A call parses strictly, runs one domain function and renders; it knows no rule a
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -124,8 +124,7 @@ def described(verb: str, made: Call) -> Any:
         key: OpenApiResponse(shape, description=HTTPStatus(key[0] if isinstance(key, tuple) else key).phrase)
         for key, shape in made.answers.items()
     }
-    for status in sorted({*REFUSED, *(_status_of(code) for code in made.refuses)}):
-        answers[(status, "application/problem+json")] = OpenApiResponse(ProblemShape, description=HTTPStatus(status).phrase)
+    answers |= refusals(made.refuses)
     return extend_schema(
         operation_id=made.name,
         summary=title.rstrip("."),
@@ -136,6 +135,12 @@ def described(verb: str, made: Call) -> Any:
         responses=answers,
         examples=[OpenApiExample("Example", made.example, request_only=True)] if made.example else [],
     )
+
+
+def refusals(codes: Iterable[str] = ()) -> dict[Any, Any]:
+    """The problem documents that any call may answer, and those of these codes, for the schema."""
+    statuses = sorted({*REFUSED, *(_status_of(code) for code in codes)})
+    return {(one, "application/problem+json"): OpenApiResponse(ProblemShape, description=HTTPStatus(one).phrase) for one in statuses}
 
 
 def _status_of(code: str) -> int:

@@ -108,7 +108,8 @@ def _named(text: str) -> Q:
         return Q(ref=ref)
     if ref := parse_ref(text, "E"):
         return Q(pk__in=_of_effects(ref=ref))
-    return Q(business_ref__startswith=text) | Q(pk__in=_of_effects(external_id=text))
+    named = Q(business_ref__startswith=text) | Q(pk__in=_of_effects(external_id=text))
+    return named | Q(pk__in=_of_effects(business_ref__startswith=text))
 
 
 def _of_effects(**named: Any) -> list[uuid.UUID]:

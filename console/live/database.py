@@ -22,7 +22,7 @@ from console.live.together import Together
 from console.live.who import Who
 from console.live.wire import Fragment, Watch, fragment, timeline_item
 from console.pages import fragments
-from reconciliation import pages as case_pages
+from reconciliation import queue as case_pages
 from reconciliation.models import Case
 from runs import actors, family, listing, pages, queries
 from runs.actors import Actor

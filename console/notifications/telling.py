@@ -14,7 +14,7 @@ from console.notifications import states
 from ledger.models import Effect
 from ledger.states import WORK
 from reconciliation.models import Case
-from reconciliation.pages import KIND_WORDS
+from reconciliation.queue import KIND_WORDS
 from runs.models import Run
 
 

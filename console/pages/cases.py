@@ -8,14 +8,16 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.http import content_disposition_header
 
 from console.pages.guard import page
 from console.pages.runs import actor_of
 from console.recent import kept
 from ledger.providers.money import BadAmount, minor_units
-from reconciliation import cases, findings, states
+from reconciliation import cases, files, findings, queue, states
 from reconciliation import pages as case_pages
 from reconciliation.evidence import Finding
+from reconciliation.form import form as finders_form
 from reconciliation.models import Case
 from runs import actors
 from runs.errors import Invalid, Problem
@@ -33,12 +35,21 @@ def case_list(request: HttpRequest) -> HttpResponse:
     """`/cases/`: what needs a person, most urgent first."""
     actor = actor_of(request)
     actor.require(actors.CASE_READ, None, "see cases")
-    tab = request.GET.get("tab", "unclaimed")
-    tab = tab if tab in dict(case_pages.TABS) else "unclaimed"
-    rows, tabs = case_pages.rows(actor, tab), case_pages.tabs(actor, tab)
-    total = next(one["count"] for one in tabs if one["current"])
-    more = f"The {len(rows)} most urgent of {total:,} are shown." if total > len(rows) else ""
-    context = {"rows": rows, "tabs": tabs, "watch": f"cases?tab={tab}", "pager": {"count_text": more}, "empty": {"text": _empty(tab)}}
+    tab, text = request.GET.get("tab", "unclaimed"), request.GET.get("q", "").strip()[:200]
+    tab = tab if tab in dict(queue.TABS) else "unclaimed"
+    check_text(text, "q")
+    rows, tabs = queue.rows(actor, tab, text), queue.tabs(actor, tab, text)
+    current = next(one for one in tabs if one["current"])
+    more = f"The {len(rows)} most urgent of {current['words']} are shown." if current["count"] > len(rows) else ""
+    context = {
+        "rows": rows,
+        "tabs": tabs,
+        "tab": tab,
+        "q": text,
+        "watch": f"cases?tab={tab}",
+        "pager": {"count_text": more},
+        "empty": {"text": f"No case here is called {text}." if text else _empty(tab)},
+    }
     return render(request, LIST, context)
 
 
@@ -47,7 +58,7 @@ def _empty(tab: str) -> str:
         return "You have claimed nothing."
     if tab == "settled":
         return "Nothing was settled in the last 24 hours."
-    waiting = case_pages.oldest_unknown_s()
+    waiting = queue.oldest_unknown_s()
     rest = f" Oldest unknown right now: {duration(waiting)}, being checked automatically." if waiting is not None else ""
     return ("Nothing needs a person." if tab == "all" else "Nothing waits unclaimed.") + rest
 
@@ -70,7 +81,7 @@ def case_detail(request: HttpRequest, ref: str) -> HttpResponse:
 
 def _page(request: HttpRequest, case: Case, status: int = 200, **form: Any) -> HttpResponse:
     problem = form.pop("problem", None)
-    context = case_pages.page(case, actor_of(request)) | case_pages.form(case, **form) | {"problem": problem}
+    context = case_pages.page(case, actor_of(request)) | finders_form(case, **form) | {"problem": problem}
     part = f"{DETAIL}#form" if request.headers.get("HX-Request") and problem else DETAIL
     return render(request, part, context, status=status)
 
@@ -104,7 +115,7 @@ def take_over(request: HttpRequest, ref: str) -> HttpResponse:
 def confirm(request: HttpRequest, ref: str) -> HttpResponse:
     """The second person's word."""
     case, agree = case_of(request, ref), request.POST.get("agree") == "yes"
-    said = f"{case.ref} is settled: it can't be known." if agree else f"{case.ref} is back in the queue."
+    said = f"{case.ref} is settled." if agree else f"{case.ref} is back in the queue."
     return _act(request, case, lambda: findings.confirm(actor_of(request), case.pk, agree), said)
 
 
@@ -133,6 +144,17 @@ def _act(request: HttpRequest, case: Case, verb: Any, said: str) -> HttpResponse
     return redirect(_url(case))
 
 
+@page("GET")
+def file(request: HttpRequest, ref: str, pk: str) -> HttpResponse:
+    """A file that is kept with a case: a download, of a type that no browser runs."""
+    one, raw = files.read(case_of(request, ref), pk)
+    response = HttpResponse(raw, content_type=one.content_type)
+    response.headers["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=one.name) or "attachment"
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
+    return response
+
+
 @page("POST", back="/cases/{ref}/")
 def record_finding(request: HttpRequest, ref: str) -> HttpResponse:
     """What a person found. Says field by field what is missing; what was typed is kept."""
@@ -141,11 +163,13 @@ def record_finding(request: HttpRequest, ref: str) -> HttpResponse:
     given["surplus"] = request.POST.getlist("surplus")  # type: ignore[assignment]
     try:
         check_text(given)
+        if (upload := request.FILES.get("file")) is not None:
+            files.keep(actor_of(request), case.pk, upload.name or "", upload.chunks())
         if given.get("verdict") == "pass_on":
             findings.pass_on(actor_of(request), case.pk, given.get("notes", ""))
             messages.info(request, f"{case.ref} is back in the queue, with your notes.")
             return _go(request, "/cases/")
-        done = findings.settle(actor_of(request), case.pk, _finding(case, given))
+        done = findings.settle(actor_of(request), case.pk, _finding(case, given, files.kept_by(actor_of(request), case)))
     except Problem as refused:
         if refused.status == 403:
             raise
@@ -163,9 +187,10 @@ def _go(request: HttpRequest, url: str) -> HttpResponse:
     return redirect(url)
 
 
-def _finding(case: Case, given: Context) -> Finding:
+def _finding(case: Case, given: Context, files: tuple[str, ...]) -> Finding:
     return Finding(
         verdict=given.get("verdict", ""),
+        files=files,
         external_id=given.get("external_id", "").strip(),
         surplus=tuple(given.get("surplus", ())),
         belongs_to=given.get("belongs_to", "").strip(),

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from ledger import pages as effect_pages
-from reconciliation import pages as case_pages
+from reconciliation import queue as case_pages
 from reconciliation import states as case_states
 from runs import asking, doing, family, pages, states
 from runs.actors import Actor

@@ -14,6 +14,7 @@ from django.template.loader import render_to_string
 from console.pages import contexts
 from ledger import pages as effects
 from reconciliation import pages as cases
+from reconciliation import queue
 from reconciliation.models import Case
 from runs import pages
 from runs.actors import Actor
@@ -72,7 +73,7 @@ def timeline_items_html(run: Run, events: Iterable[Event]) -> list[tuple[int, st
 
 def case_row_html(case: Case, oob: bool = False) -> str:
     """`<tr id="row-…">` of the list of cases."""
-    return render_to_string("reconciliation/cases/list.html#row", {"row": cases.row(case), "oob": oob})
+    return render_to_string("reconciliation/cases/list.html#row", {"row": queue.row(case), "oob": oob})
 
 
 def case_head_html(case: Case, oob: bool = False) -> str:
