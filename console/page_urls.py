@@ -25,6 +25,7 @@ urlpatterns = [
     path("effects/<str:ref>", runs.effect),
     path("effects/<str:ref>/again", again.do_again),
     path("cases/", cases.case_list),
+    path("cases/providers", cases.provider_list),
     path("cases/<str:ref>/", cases.case_detail),
     path("cases/<str:ref>/claim", cases.claim),
     path("cases/<str:ref>/take-over", cases.take_over),

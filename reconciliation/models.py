@@ -153,6 +153,23 @@ class ProviderHealth(models.Model):
         return self.provider
 
 
+class WebhookRefusal(models.Model):
+    """How many webhooks of a provider were not believed on a day, and why: one row each, so that nobody can fill the database with them."""
+
+    provider = models.CharField(max_length=60)
+    reason = models.CharField(max_length=20)
+    day = models.DateField()
+    count = models.IntegerField(default=1)
+    last_at = models.DateTimeField(db_default=ClockTimestamp())
+    last_detail = models.CharField(max_length=300, blank=True, default="")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["provider", "reason", "day"], name="webhook_refusal_once")]
+
+    def __str__(self) -> str:
+        return f"{self.provider}: {self.reason} on {self.day}"
+
+
 class WebhookEvent(models.Model):
     """One believed webhook, stored raw before it is answered; deduplicated on *processed*, not on *seen*."""
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F, Q
 
 from ledger import catalogue, outcomes, reversals
@@ -28,17 +28,32 @@ RAW_BYTES_MAX = 256 * 1024
 
 def receive(provider: str, headers: Mapping[str, str], raw: bytes) -> WebhookEvent:
     """Verify and store one webhook; only after that may it be answered 2xx. Raises `Invalid` when it is not believed."""
+    adapter = catalogue.provider(provider)
     if len(raw) > RAW_BYTES_MAX:
+        _count_refusal(provider, "size", f"larger than {RAW_BYTES_MAX} bytes")
         raise Invalid(f"A webhook is at most {RAW_BYTES_MAX} bytes.", field="body")
     try:
-        news = catalogue.provider(provider).read_webhook(headers, raw, transition.clock())
+        news = adapter.read_webhook(headers, raw, transition.clock())
     except SignatureRefused as refused:
+        _count_refusal(provider, refused.reason, str(refused))
         raise Invalid(f"The webhook is not believed: {refused}", field="signature") from refused
     row, created = WebhookEvent.objects.get_or_create(provider=provider, event_id=news.event_id, defaults=_values(news, headers, raw))
     if not created:
         WebhookEvent.objects.filter(pk=row.pk).update(received=F("received") + 1)
     hints.nudge("webhook.received")
     return row
+
+
+def _count_refusal(provider: str, reason: str, detail: str) -> None:
+    """One statement: whoever sends forgeries adds to a number, never to rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO reconciliation_webhookrefusal (provider, reason, day, count, last_at, last_detail)"
+            " VALUES (%s, %s, (clock_timestamp() AT TIME ZONE 'UTC')::date, 1, clock_timestamp(), %s)"
+            " ON CONFLICT (provider, reason, day) DO UPDATE SET count = reconciliation_webhookrefusal.count + 1,"
+            " last_at = clock_timestamp(), last_detail = excluded.last_detail",
+            (provider, reason, detail[:300]),
+        )
 
 
 def _values(news: News, headers: Mapping[str, str], raw: bytes) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from console.pages.guard import page
 from console.pages.runs import actor_of
 from console.recent import kept
 from ledger.providers.money import BadAmount, minor_units
-from reconciliation import cases, files, findings, queue, states
+from reconciliation import cases, files, findings, queue, standing, states
 from reconciliation import pages as case_pages
 from reconciliation.evidence import Finding
 from reconciliation.form import form as finders_form
@@ -61,6 +61,13 @@ def _empty(tab: str) -> str:
     waiting = queue.oldest_unknown_s()
     rest = f" Oldest unknown right now: {duration(waiting)}, being checked automatically." if waiting is not None else ""
     return ("Nothing needs a person." if tab == "all" else "Nothing waits unclaimed.") + rest
+
+
+@page("GET")
+def provider_list(request: HttpRequest) -> HttpResponse:
+    """`/cases/providers`: whether each provider answers, and how many of its webhooks were believed, used and refused."""
+    actor_of(request).require(actors.CASE_READ, None, "see how providers stand")
+    return render(request, "reconciliation/providers.html", {"providers": standing.providers()})
 
 
 def case_of(request: HttpRequest, ref: str) -> Case:

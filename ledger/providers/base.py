@@ -23,7 +23,14 @@ class ProviderConfigError(ValueError):
 
 
 class SignatureRefused(Exception):
-    """A webhook is not believed: wrong or missing signature, outside the time window, or not what was signed."""
+    """A webhook is not believed: wrong or missing signature, outside the time window, or not what was signed.
+
+    `reason` is what refusals are counted by: signature, headers, time or content.
+    """
+
+    def __init__(self, message: str, reason: Literal["signature", "headers", "time", "content"] = "signature") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)

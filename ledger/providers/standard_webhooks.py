@@ -33,16 +33,16 @@ def verified(signers: Sequence[Webhook], headers: Mapping[str, str], raw: bytes,
     event_id, stamp = given.get("webhook-id", ""), given.get("webhook-timestamp", "")
     signatures = given.get("webhook-signature", "").split()
     if not (event_id and stamp and signatures):
-        raise SignatureRefused("The webhook-id, webhook-timestamp and webhook-signature headers are needed.")
+        raise SignatureRefused("The webhook-id, webhook-timestamp and webhook-signature headers are needed.", "headers")
     if not stamp.isascii() or not stamp.isdigit() or len(stamp) > 11:
-        raise SignatureRefused("webhook-timestamp is not a whole number of seconds.")
+        raise SignatureRefused("webhook-timestamp is not a whole number of seconds.", "headers")
     signed_at = datetime.fromtimestamp(int(stamp), UTC)
     if abs(now - signed_at) > WINDOW:
-        raise SignatureRefused(f"Signed at {signed_at:%Y-%m-%d %H:%M:%S} UTC, which is not within 5 minutes of now.")
+        raise SignatureRefused(f"Signed at {signed_at:%Y-%m-%d %H:%M:%S} UTC, which is not within 5 minutes of now.", "time")
     try:
         text = raw.decode()
     except UnicodeDecodeError:
-        raise SignatureRefused("The body is not UTF-8.") from None
+        raise SignatureRefused("The body is not UTF-8.", "content") from None
     expected = [signer.sign(event_id, signed_at, text).encode() for signer in signers]
     if not any(hmac.compare_digest(one.encode(), good) for one in signatures for good in expected):
         raise SignatureRefused("No live secret made this signature over these bytes.")
@@ -51,5 +51,5 @@ def verified(signers: Sequence[Webhook], headers: Mapping[str, str], raw: bytes,
     except ValueError:
         body = None
     if not isinstance(body, dict):
-        raise SignatureRefused("The signed body is not a JSON object.")
+        raise SignatureRefused("The signed body is not a JSON object.", "content")
     return event_id, body

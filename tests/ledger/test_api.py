@@ -24,6 +24,37 @@ def problem(answer, status: int, code: str) -> dict:
     return answer.data
 
 
+def test_another_occurrence_is_opened_by_a_person_and_used_by_a_run(api: Api):
+    run, lease = claimed(api)
+    go = sent(api, run, lease)
+    support = person("Support")
+    again = {"provider": "supplier", "action": "create_order", "business_ref": "PO-1042", "reason": "It was stolen."}
+    problem(support.post("/occurrences", again), 409, "in_doubt")
+    report(api, go["operation_id"], external_id="S-1")
+    problem(api.post("/occurrences", again), 403, "not_allowed")
+    assert problem(support.post("/occurrences", {**again, "reason": " "}), 400, "invalid")["field"] == "reason"
+    opened = support.post("/occurrences", again)
+    assert (opened.status_code, opened.data["occurrence"], opened.data["reference"]) == (201, 2, "PO-1042#2")
+    problem(support.post("/occurrences", again), 409, "already_decided")
+    second = sent(api, run, lease, occurrence=2, ordinal=2)
+    assert (second["state"], second["reference"]) == ("sending", "PO-1042#2")
+
+
+def test_left_in_place_is_a_recorded_decision(api: Api):
+    run, lease = claimed(api)
+    go = sent(api, run, lease)
+    support = person("Support")
+    path = f"/effects/{go['operation_id']}/left-in-place"
+    problem(support.post(path, {"reason": "They keep it."}), 409, "invalid")
+    report(api, go["operation_id"], external_id="S-1")
+    problem(api.post(path, {"reason": "They keep it."}), 403, "not_allowed")
+    left = support.post(path, {"reason": "They keep it."})
+    assert (left.status_code, left.data["left_in_place_by"], left.data["state"]) == (200, "Support", "landed")
+    assert left.data["sentence"].endswith("Left in place by Support.")
+    (event,) = [one for one in api.get(f"/runs/{run['id']}/events").data["results"] if one["kind"] == "effect.evidence"]
+    assert event["data"]["reason"] == "They keep it."
+
+
 def report(api: Api, operation_id: str, verdict: str = "landed", **values):
     return api.post(f"/effects/{operation_id}/outcome", {"attempt": 1, "verdict": verdict, **values})
 

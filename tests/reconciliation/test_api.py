@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
 
 from ledger import outcomes
 from reconciliation import cases, states
 from reconciliation.models import Case
 from runs.actors import system
 from tests.signing import prove
-from tests.wire import PROBLEM, Api, claimed, person, sent, worker
+from tests.wire import PROBLEM, Api, check, claimed, person, sent, worker
 
 pytestmark = pytest.mark.usefixtures("database")
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 
 
 @pytest.fixture
@@ -91,6 +94,60 @@ def test_tokens_read_cases_of_their_own_agents_and_settle_none(api: Api, case: C
     problem(api.post(f"/cases/{case.ref}/claim"), 403, "not_allowed")
     problem(api.post(f"/cases/{case.ref}/settlement", FOUND), 403, "not_allowed")
     problem(worker(name="blind", scopes=["run:work"]).get("/cases"), 403, "not_allowed")
+
+
+def test_a_file_is_kept_by_a_form_and_handed_out_as_a_download(case: Case, tmp_path, settings):
+    settings.STORAGES = {**settings.STORAGES, "evidence": {**settings.STORAGES["evidence"], "OPTIONS": {"location": tmp_path}}}
+    support = person("Support")
+    path = f"/api/v1/cases/{case.ref}/files"
+    kept = support.client.post(path, {"file": SimpleUploadedFile("../../shot.png", PNG, "text/html")})
+    assert (kept.status_code, kept.json()["name"], kept.json()["size"]) == (201, "shot.png", len(PNG)), kept.content
+    check("POST", path, 201, "application/json", kept.json())
+    settled = support.post(f"/cases/{case.ref}/settlement", {**FOUND, "files": [kept.json()["id"]]})
+    assert settled.data["outcome"] == "settled", settled.content
+    auditor = person("Auditor")
+    (told,) = auditor.get(f"/cases/{case.ref}").data["files"]
+    handed_out = auditor.client.get(told["url"])
+    assert handed_out.content == PNG
+    assert handed_out.headers["Content-Disposition"] == 'attachment; filename="shot.png"'
+    assert (handed_out.headers["Content-Type"], handed_out.headers["X-Content-Type-Options"]) == ("image/png", "nosniff")
+    assert Client().get(told["url"]).status_code == 302, "signed out: to the sign-in page"
+
+
+@pytest.mark.parametrize("form", [{}, {"file": "no file"}, {"other": SimpleUploadedFile("a.png", b"x")}])
+def test_a_form_without_its_file_is_refused_by_name(case: Case, form):
+    answer = person("Support").client.post(f"/api/v1/cases/{case.ref}/files", form)
+    assert (answer.status_code, answer.json()["field"]) == (400, "file")
+
+
+def test_a_token_keeps_no_file(api: Api, case: Case):
+    answer = api.client.post(f"/api/v1/cases/{case.ref}/files", {"file": SimpleUploadedFile("a.png", PNG)}, headers=api.headers)
+    assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
+
+
+def test_a_body_beyond_the_limit_is_refused_before_it_is_read(case: Case, settings):
+    settings.EVIDENCE_BYTES_MAX = 10
+    large = SimpleUploadedFile("a.png", PNG + b"x" * 300_000)
+    assert person("Support").client.post(f"/api/v1/cases/{case.ref}/files", {"file": large}).status_code == 413
+
+
+def test_a_case_before_its_ceiling(api: Api):
+    run, lease = claimed(api)
+    go = sent(api, run, lease)
+    api.post(f"/effects/{go['operation_id']}/outcome", {"attempt": 1, "verdict": "unknown"})
+    support = person("Support")
+    opened = support.post(f"/effects/{go['ref']}/case", {"why": "The customer is on the phone."})
+    assert (opened.status_code, opened.data["why"]) == (201, "The customer is on the phone.")
+    assert support.post(f"/effects/{go['ref']}/case").status_code == 200
+    problem(api.post(f"/effects/{go['ref']}/case"), 403, "not_allowed")
+
+
+def test_an_orphan_and_surplus_are_settled_over_the_api_too(api: Api, case: Case):
+    support = person("Support")
+    answer = support.post(f"/cases/{case.ref}/settlement", {"verdict": "surplus_named", "surplus": ["S-1"]})
+    assert problem(answer, 400, "invalid")["field"] == "verdict"
+    answer = support.post(f"/cases/{case.ref}/settlement", {"verdict": "belongs_to", "belongs_to": "E-0000000000"})
+    assert problem(answer, 400, "invalid")["field"] == "belongs_to"
 
 
 def test_a_look_can_be_asked_for_at_once(case: Case):

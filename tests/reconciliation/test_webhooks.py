@@ -7,8 +7,8 @@ from itertools import permutations
 import pytest
 
 from ledger.models import Evidence
-from reconciliation import webhooks
-from reconciliation.models import WebhookEvent
+from reconciliation import standing, webhooks
+from reconciliation.models import WebhookEvent, WebhookRefusal
 from runs import leases
 from runs.errors import Invalid, ProviderUnknown
 from tests.fakes import webhook
@@ -66,6 +66,22 @@ def test_what_is_not_believed_is_not_stored(sent):
     with pytest.raises(ProviderUnknown):
         webhooks.receive("nobody", GOOD, b"{}")
     assert not WebhookEvent.objects.exists()
+
+
+def test_what_is_not_believed_is_counted_and_fills_nothing(sent):
+    """However often it comes: one row for each provider, reason and day, and it says what happened last."""
+    for _ in range(3):
+        with pytest.raises(Invalid):
+            webhooks.receive("fake", {"signature": "bad"}, webhook("landed", sent.effect.pk))
+    with pytest.raises(Invalid):
+        webhooks.receive("fake", GOOD, b"x" * (256 * 1024 + 1))
+    with pytest.raises(ProviderUnknown):
+        webhooks.receive("nobody", GOOD, b"{}")
+    counted = WebhookRefusal.objects.order_by("reason").values_list("provider", "reason", "count")
+    assert list(counted) == [("fake", "signature", 3), ("fake", "size", 1)]
+    assert WebhookRefusal.objects.get(reason="signature").last_detail == "wrong signature"
+    (stands,) = [one for one in standing.providers() if one["key"] == "fake"]
+    assert [(one["reason"], one["count"]) for one in stands["refused"]] == [("signature", 3), ("size", 1)]
 
 
 def test_seen_twice_processed_once(sent):

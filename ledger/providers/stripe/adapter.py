@@ -183,7 +183,7 @@ class Stripe:
             event = None
         event_id = event.get("id") if isinstance(event, dict) and event.get("object") == "event" else None
         if not isinstance(event_id, str) or not IDENTIFIER.fullmatch(event_id):
-            raise SignatureRefused("The signed body is not one of Stripe's events.")
+            raise SignatureRefused("The signed body is not one of Stripe's events.", "content")
         kind = "".join(c for c in str(event.get("type", ""))[:100] if c.isprintable())
         found = _told(event)
         if found is None or not found.reference:

@@ -32,10 +32,10 @@ def verify(keys: Sequence[bytes], headers: Mapping[str, str], raw: bytes, now: d
     stamps = [value for name, _, value in parts if name == "t"]
     signatures = [value for name, _, value in parts if name == "v1"]
     if len(stamps) != 1 or not re.fullmatch(r"\d{1,11}", stamps[0], re.ASCII) or not signatures:
-        raise SignatureRefused("A Stripe-Signature header with one t= and a v1= is needed.")
+        raise SignatureRefused("A Stripe-Signature header with one t= and a v1= is needed.", "headers")
     signed_at = datetime.fromtimestamp(int(stamps[0]), UTC)
     if abs(now - signed_at) > WINDOW:
-        raise SignatureRefused(f"Signed at {signed_at:%Y-%m-%d %H:%M:%S} UTC, which is not within 5 minutes of now.")
+        raise SignatureRefused(f"Signed at {signed_at:%Y-%m-%d %H:%M:%S} UTC, which is not within 5 minutes of now.", "time")
     expected = [hmac.new(key, stamps[0].encode() + b"." + raw, hashlib.sha256).hexdigest().encode() for key in keys]
     if not any(hmac.compare_digest(one.encode(), good) for one in signatures for good in expected):
         raise SignatureRefused("No live secret made this signature over these bytes.")
