@@ -196,16 +196,13 @@ def _settle_outage(grouped: tuple[uuid.UUID, str]) -> bool:
 
 
 def _still_stands_in_it(provider: str) -> bool:
-    """Whether an effect past the ceiling of an outage has neither an answer nor a case of its own yet. Its ceiling is due now.
+    """Whether an effect past the ceiling of an outage has neither an answer nor a case of its own yet.
 
     Settled before that, the grouped case would leave it standing nowhere.
     """
     now = transition.clock()
     over = timedelta(seconds=catalogue.capability(provider).person_after_unreachable_s)
     waiting = Effect.objects.filter(provider=provider, state=states.UNKNOWN, unknowable=False, unknown_since__lte=now - over)
-    put_off = waiting.filter(person_after__gt=now).select_for_update(skip_locked=True, no_key=True)
-    with transaction.atomic(durable=True):
-        Effect.objects.filter(pk__in=put_off.values("pk")).update(person_after=now)
     return waiting.exists()
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import DateTimeField, ExpressionWrapper, Value
-from django.db.models.functions import Least, Now, Random
+from django.db.models import Case, DateTimeField, ExpressionWrapper, F, Value, When
+from django.db.models.functions import Greatest, Least, Now, Random
 
-from ledger import states
+from ledger import catalogue, states
 from ledger.models import Effect
 from reconciliation.models import ProviderHealth
 from runs import actors, timeline, transition
 
 FAILURES_BEFORE_ALERT = 3
 RECOVERY_SPREAD = timedelta(seconds=5)
+LOOKED_BY = timedelta(seconds=60)
 RECONCILER = actors.system("reconciler")
 
 
@@ -27,7 +28,6 @@ def reached(provider: str) -> None:
         row.save()
         if alerted is not None:
             timeline.append_system("provider.up", RECONCILER, provider, {"down_since": str(was_down)})
-        if was_down is not None:
             _look_soon(provider)
 
 
@@ -62,8 +62,17 @@ def _lock(provider: str) -> ProviderHealth:
 
 
 def _look_soon(provider: str) -> None:
-    """Spread over a few seconds what would otherwise wait for its turn in the schedule. Effects that somebody holds keep their turn."""
-    waiting = Effect.objects.filter(provider=provider, state__in=states.LOOKED_AT, next_look_at__gt=Now())
+    """Look at everything that waited for the provider, as fast as its rate allows; no person is asked before it has had that chance.
+
+    Effects that somebody holds keep their turn.
+    """
+    waiting = Effect.objects.filter(provider=provider, state__in=states.LOOKED_AT, next_look_at__isnull=False)
+    count = waiting.count()
+    if not count:
+        return
+    spread = max(RECOVERY_SPREAD, timedelta(seconds=count / catalogue.capability(provider).rate_per_s))
     free = waiting.select_for_update(skip_locked=True, no_key=True).values("pk")
-    soon = ExpressionWrapper(Now() + Random() * Value(RECOVERY_SPREAD), output_field=DateTimeField())
-    Effect.objects.filter(pk__in=free).update(next_look_at=Least("next_look_at", soon))
+    soon = ExpressionWrapper(Now() + Random() * Value(spread), output_field=DateTimeField())
+    over = Value(transition.clock() + spread + LOOKED_BY, output_field=DateTimeField())
+    had = Case(When(person_after__isnull=False, then=Greatest("person_after", over)), default=F("person_after"))
+    Effect.objects.filter(pk__in=free).update(next_look_at=Least("next_look_at", soon), person_after=had)

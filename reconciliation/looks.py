@@ -6,6 +6,7 @@ A look is a question under the business reference. It never sends anything again
 from __future__ import annotations
 
 import random
+import time
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,9 +23,10 @@ from ledger.reversals import UNDOING
 from reconciliation import health, verdicts
 from reconciliation.health import RECONCILER
 from reconciliation.models import ProviderHealth
-from runs import transition
+from runs import sweeps, transition
 
 LEASE = timedelta(seconds=60)
+PROBE_EVERY = timedelta(seconds=5)
 DOWN_RETRY_S = (15.0, 300.0)
 AT_ONCE = timedelta(seconds=1)
 
@@ -38,7 +40,7 @@ class Ticket:
 
 
 def take_due(limit: int = 50) -> list[Ticket]:
-    """Lease the effects whose look is due, within each provider's rate."""
+    """Lease the effects whose look is due, within each provider's rate. One that is down is only probed, so that nothing waits for it."""
     tickets: list[Ticket] = []
     due = Effect.objects.filter(next_look_at__lte=transition.clock(), state__in=states.LOOKED_AT)
     for provider in due.order_by("provider").values_list("provider", flat=True).distinct():
@@ -54,12 +56,34 @@ def _take(provider: str, limit: int) -> list[Ticket]:
         if row is None:
             return []
         now = transition.clock()
+        if row.alerted_at is not None:
+            return _probe(row, now)
         burst_from = now - timedelta(seconds=max(1.0, 1 / rate))
         free_from = max(row.looks_taken_at or burst_from, burst_from)
         allowed = max(0, min(limit, int(round((now - free_from).total_seconds() * rate, 3))))
         tickets = _lease(provider, now, allowed)
         ProviderHealth.objects.filter(pk=provider).update(looks_taken_at=free_from + timedelta(seconds=len(tickets) / rate))
         return tickets
+
+
+def _probe(row: ProviderHealth, now: datetime) -> list[Ticket]:
+    """One look at a time, whatever waits: it finds out whether the provider is back."""
+    if row.looks_taken_at is not None and row.looks_taken_at > now:
+        return []
+    tickets = _lease(row.provider, now, 1)
+    ProviderHealth.objects.filter(pk=row.provider).update(looks_taken_at=now + PROBE_EVERY)
+    return tickets
+
+
+def look_for(seconds: float, at_once: int = 10) -> int:
+    """Take and look at what is due, in small batches, for about so long; returns how many looks were made.
+
+    What is leased is looked at soon, and a sweep that takes longer than its turn keeps no other waiting.
+    """
+    until, made = time.monotonic() + seconds, 0
+    while time.monotonic() < until and (tickets := take_due(at_once)):
+        made += sweeps.each(tickets, look)
+    return made
 
 
 def _lease(provider: str, now: datetime, count: int) -> list[Ticket]:
@@ -74,9 +98,10 @@ def _lease(provider: str, now: datetime, count: int) -> list[Ticket]:
 
 def look(ticket: Ticket) -> str:
     """Ask the provider about one leased effect and keep what it says. Returns the verdict that was read."""
-    effect = Effect.objects.select_related("run").get(pk=ticket.operation_id)
-    if effect.look_token != ticket.token or effect.state not in states.LOOKED_AT:
+    mine = Effect.objects.filter(pk=ticket.operation_id, look_token=ticket.token, state__in=states.LOOKED_AT)
+    if not mine.update(look_until=transition.clock() + LEASE):  # it may have waited behind slow ones: whoever has it now looks
         return "not_due"
+    effect = Effect.objects.select_related("run").get(pk=ticket.operation_id)
     wanted = sought(effect)
     began, version = transition.clock(), effect.version
     answer = catalogue.provider(effect.provider).look(wanted)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from celery import shared_task
 
 from reconciliation import cases, ceilings, looks, webhooks
-from runs import sweeps
+
+LOOK_TURN_S = 1.0  # as often as the schedule starts it
 
 
 @shared_task(name="reconciliation.look_due")
 def look_due() -> int:
-    """Ask about everything that is due."""
-    return sweeps.each(looks.take_due(), looks.look)
+    """Ask about what is due, until the next beat of this task."""
+    return looks.look_for(LOOK_TURN_S)
 
 
 @shared_task(name="reconciliation.process_webhooks")

@@ -1,11 +1,16 @@
 """The queue of cases and each case's page: what is known, who may do what, and what becomes of a finding."""
 
-import pytest
+import hashlib
 
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+
+from reconciliation import webhooks
 from reconciliation.models import Case
 from runs import leases
+from runs.errors import Invalid
 from tests.console.browsing import HTMX, person, text
-from tests.fakes import FAKE
+from tests.fakes import FAKE, webhook
 from tests.makers import WORKER, again, cancel, fresh, let_time_pass, new_run, open_cases, send, settle, sweep, tell
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -36,6 +41,7 @@ def claimed(case: Case, client=None):
     return client
 
 
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 GOOD = {"seen_where": "provider_dashboard", "provider_time": "2026-03-02T14:02:07"}
 
 
@@ -96,12 +102,12 @@ def test_what_we_know_and_what_we_do_not(fake):
     assert "retry" not in said.lower() and "try again" not in said.lower()
 
 
-def test_links_to_look_it_up_come_from_the_settings(fake, settings):
+def test_links_to_look_it_up_come_from_the_provider(fake):
     case = doubtful(fake, "PO/1 2")
-    settings.PROVIDERS[FAKE]["lookup_url"] = "https://fake.example/orders?ref={reference}"
+    fake.promise(lookup_url="https://fake.example/orders?ref={reference}")
     page = person().get(f"/cases/{case.ref}/").content.decode()
     assert 'href="https://fake.example/orders?ref=PO%2F1%202"' in page and 'rel="noreferrer noopener"' in page
-    settings.PROVIDERS[FAKE]["lookup_url"] = "javascript:alert(1)"
+    fake.promise(lookup_url="javascript:alert(1)")
     assert "javascript:" not in person().get(f"/cases/{case.ref}/").content.decode()
 
 
@@ -219,9 +225,10 @@ def test_it_can_only_stay_unknown_for_ever_when_two_people_say_so(fake):
         client.post(f"/cases/{case.ref}/confirm", {"agree": "yes"}, follow=True).content.decode().count("someone else must confirm it") == 1
     )
     other = person("Olga")
-    assert "Sam Support found that it can’t be known. they went bankrupt" in text(other.get(f"/cases/{case.ref}/"))
+    said = text(other.get(f"/cases/{case.ref}/"))
+    assert "Sam Support found: it can't be known. they went bankrupt" in said and "its reference stays taken" in said
     response = other.post(f"/cases/{case.ref}/confirm", {"agree": "yes"}, follow=True)
-    assert "is settled: it can't be known." in text(response)
+    assert f"{case.ref} is settled." in text(response)
     assert "It can't be known." in text(other.get(f"/runs/{case.run.ref}/"))
     assert fresh(case.run).unknowable == 1
 
@@ -271,6 +278,129 @@ def test_a_case_about_a_run_settles_itself():
     leases.stopped(WORKER, run.pk, token)
     sweep()
     assert "It settled itself" in text(person().get(f"/cases/{case.ref}/"))
+
+
+def test_a_file_goes_with_the_finding_and_is_there_afterwards(fake, tmp_path, settings):
+    settings.STORAGES = {**settings.STORAGES, "evidence": {**settings.STORAGES["evidence"], "OPTIONS": {"location": tmp_path}}}
+    case = doubtful(fake)
+    client = claimed(case)
+    form = GOOD | {"verdict": "happened", "external_id": "", "file": SimpleUploadedFile("shot.png", PNG)}
+    refused = client.post(f"/cases/{case.ref}/finding", form, **HTMX)
+    assert refused.status_code == 422 and "shot.png" in text(client.get(f"/cases/{case.ref}/")), "a missing field loses no file"
+    client.post(f"/cases/{case.ref}/finding", GOOD | {"verdict": "happened", "external_id": "SO-7"})
+    said = text(person("Ode", "Auditor").get(f"/cases/{case.ref}/"))
+    digest = hashlib.sha256(PNG).hexdigest()
+    assert "kept by Sam Support at" in said and digest in said
+    assert f"Kept a file: shot.png (SHA-256 {digest})" in said and "by their clock, 1 file" in said
+
+
+def test_a_file_that_is_not_kept_says_so_at_its_field(fake):
+    case = doubtful(fake)
+    form = GOOD | {"verdict": "happened", "external_id": "SO-7", "file": SimpleUploadedFile("page.html", b"<script>")}
+    response = claimed(case).post(f"/cases/{case.ref}/finding", form, **HTMX)
+    assert response.context["errors"].keys() == {"file"} and "html is not kept" in text(response)
+    assert again(case.effect).state == "ambiguous", "and the finding was not saved without it"
+
+
+def test_a_form_that_is_too_large_is_told_so(fake, settings):
+    case = doubtful(fake)
+    client = claimed(case)
+    settings.EVIDENCE_BYTES_MAX = 10
+    form = GOOD | {"verdict": "happened", "file": SimpleUploadedFile("a.png", b"x" * 300_000)}
+    response = client.post(f"/cases/{case.ref}/finding", form)
+    assert response.status_code == 413 and "A file may have 10 bytes at most." in text(response)
+
+
+def test_each_choice_says_what_saving_it_does(fake, settings):
+    case = doubtful(fake)
+    client = claimed(case)
+    said = text(client.get(f"/cases/{case.ref}/"))
+    assert f"If you save this: The action becomes “Landed”. Nothing of {case.run.ref} is in doubt any more." in said
+    assert "If you save this: The action becomes “Did not happen”." in said
+    cancel(case.run)
+    settings.SECOND_PERSON_OVER = {"EUR": "100.00"}
+    fake.promise(compensable={"create_order": "cancel_order"})
+    said = text(client.get(f"/cases/{case.ref}/"))
+    assert (
+        "A second person confirms first. Then the action becomes “Landed — confirmed after the cancel”. An undo can be asked for." in said
+    )
+
+
+def test_over_an_amount_the_page_asks_for_a_second_person(fake, settings):
+    settings.SECOND_PERSON_OVER = {"EUR": "100.00"}
+    case = doubtful(fake)
+    client = claimed(case)
+    response = client.post(f"/cases/{case.ref}/finding", GOOD | {"verdict": "happened", "external_id": "SO-7"}, follow=True)
+    assert "Over €100.00 EUR a second person must confirm it." in text(response) and "I agree" not in text(response)
+    other = person("Olga")
+    said = text(other.get(f"/cases/{case.ref}/"))
+    assert "Sam Support found: it happened." in said and "reference SO-7" in said and "I agree: it happened" in said
+    said = text(other.post(f"/cases/{case.ref}/confirm", {"agree": "yes"}, follow=True))
+    assert "It happened — found by Sam Support, confirmed" in said
+    assert again(case.effect).state == "landed"
+
+
+def test_a_reopened_case_shows_what_was_found_before(fake):
+    case = conflicting()
+    client = claimed(case)
+    client.post(f"/cases/{case.ref}/finding", GOOD | {"verdict": "happened", "external_id": "S-1"})
+    tell(case.effect, "refused", response={"another": "answer"})
+    sweep()
+    said = text(client.get(f"/cases/{case.ref}/"))
+    assert "This case was settled before and opened again. Sam Support had found at" in said
+    assert "It happened. Nothing of that was overwritten." in said
+
+
+def test_cases_are_found_by_how_their_reference_begins(fake):
+    one, other = doubtful(fake, "PO-77"), doubtful(fake, "INV-1", holder="w-8")
+    client = person()
+    for words in ("PO-77", "PO-", one.ref.lower(), one.run.ref):
+        said = text(client.get("/cases/", {"q": words}))
+        assert one.ref in said and other.ref not in said, words
+    assert "No case here is called nothing." in text(client.get("/cases/", {"q": "nothing"}))
+    assert one.run.ref in text(client.get("/runs/", {"q": "PO-7"})), "and so is the run, by what it did"
+
+
+def test_an_orphan_is_given_to_the_action_it_belongs_to(fake):
+    run, token = new_run()
+    sent = send(run, token, provider=FAKE)
+    webhooks.receive(FAKE, {"signature": "good"}, webhook("landed", reference="THEIRS-1", external_id="S-77"))
+    webhooks.process_due()
+    (case,) = open_cases(kind="orphan")
+    client = claimed(case)
+    assert "Our action (E-…)" in text(client.get(f"/cases/{case.ref}/"))
+    refused = client.post(f"/cases/{case.ref}/finding", {"verdict": "belongs_to", "belongs_to": "E-nonsense"}, **HTMX)
+    assert refused.context["errors"].keys() == {"belongs_to"}
+    said = text(client.post(f"/cases/{case.ref}/finding", {"verdict": "belongs_to", "belongs_to": sent.effect.ref}, follow=True))
+    assert f"Now evidence of {sent.effect.ref}" in said and f"It belongs to one of our actions: {sent.effect.ref}" in said
+    assert again(sent).state == "landed"
+
+
+def test_how_providers_stand(fake):
+    with pytest.raises(Invalid):
+        webhooks.receive(FAKE, {"signature": "bad"}, b"{}")
+    doubtful(fake)
+    said = text(person("Ode", "Auditor").get("/cases/providers"))
+    assert "1: no live secret made the signature over these bytes" in said and "Answered" in said
+
+
+# Doing it again
+
+
+def test_another_occurrence_is_opened_on_purpose(fake):
+    run, token = new_run()
+    sent = send(run, token, provider=FAKE)
+    client = person()
+    url = f"/effects/{sent.effect.ref}/again"
+    dialog = text(client.get(url, **HTMX))
+    assert "Do order PO-1042 again?" in dialog and "This sends nothing." in dialog
+    refused = client.post(url, {"reason": "stolen"})
+    assert refused.status_code == 409 and "must be known before it is done again" in text(refused)
+    tell(sent, "landed")
+    assert "say why" in text(client.post(url, {"reason": " "}))
+    said = text(client.post(url, {"reason": "stolen"}, follow=True))
+    assert "Occurrence 2 is open: the first run that names it may send PO-1042#2." in said
+    assert person("Ode", "Auditor").get(url).status_code == 403
 
 
 # Who may

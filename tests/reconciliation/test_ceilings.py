@@ -178,7 +178,7 @@ def test_an_outage_at_the_ceiling_of_one_that_then_finds_nothing(fake):
 
 
 def test_when_an_outage_ends_what_stood_in_its_case_stands_nowhere_for_no_moment(fake):
-    """One of them goes on failing: the grouped case stays until that one has a case of its own."""
+    """Some of them go on failing: at every moment they stand in the grouped case or in one of their own."""
     fake.answer = DOWN
     for ref in ("PO-1", "PO-2", "PO-3"):
         unknown(ref)
@@ -192,8 +192,31 @@ def test_when_an_outage_ends_what_stood_in_its_case_stands_nowhere_for_no_moment
         grouped = None in cased
         for effect in Effect.objects.filter(state__in=["unknown", "ambiguous"]):
             assert grouped or effect.pk in cased, effect.business_ref
-    assert sorted(c.kind for c in open_cases()) == ["ceiling", "ceiling"]
     assert Effect.objects.get(business_ref="PO-2").state == "landed"
+    fake.answer = found
+    for _ in range(4):
+        let_time_pass(100)
+        sweep()
+    assert not open_cases() and not Effect.objects.exclude(state="landed").exists()
+
+
+def test_a_provider_that_is_down_is_only_probed(fake):
+    """However many effects wait for it: one look at a time, so that no sweep waits for its timeouts."""
+    fake.answer = DOWN
+    for n in range(5):
+        unknown(f"PO-{n}")
+    look(6)
+    assert alerts() == 1
+    asked = len(fake.asked)
+    let_time_pass(3600)
+    assert [len(looks.take_due()) for _ in range(3)] == [1, 0, 0]
+    let_time_pass(6)
+    fake.answer = found
+    assert look() == ["landed"]
+    assert len(fake.asked) == asked + 1
+    assert sorted(look(6)) == ["landed"] * 3, "and the fourth is leased to a reconciler that died"
+    let_time_pass(60)
+    assert look() == ["landed"]
 
 
 def test_being_denied_access_alerts_at_once(fake):
