@@ -2,6 +2,7 @@
 
 import httpx
 
+from reconciliation.models import WebhookEvent
 from tests.flows.driver import Flow, until
 from tests.flows.webhooks import news_of_order, orders, send
 
@@ -38,6 +39,28 @@ def test_an_event_that_comes_twice_is_used_once(flow: Flow) -> None:
     assert used(flow, run) == [("sender", "landed", "applied"), ("webhook", "landed", "agrees"), ("webhook", "landed", "agrees")]
     assert (flow.run(run)["status"], flow.run(run)["version"]) == ("completed", version)
     assert flow.get("/cases")["results"] == []
+
+
+def test_stored_and_then_everything_dies_before_it_is_used(flow: Flow) -> None:
+    """What was answered 200 is used after the restart: the row is the queue."""
+    flow.world.control("webhook_off", times=0)
+    flow.hold("after_accept", "PO-5")
+    flow.host()
+    run = flow.start("PO-5")
+    flow.wait_log("PO-5", "held")
+    flow.shaken.update(("web", "celery", "beat"))
+    flow.world.kill("celery")
+    flow.world.kill("beat")
+    assert news_of_order(flow, "PO-5").status_code == 200
+    flow.world.kill("web")
+    assert WebhookEvent.objects.get().processed_at is None
+    for name in ("web", "celery", "beat"):
+        flow.world.start(name)
+    effect = flow.wait_effect(run, "landed")
+    assert effect["how_we_know"] == "webhook"
+    flow.world.release(reference="PO-5")
+    flow.wait_status(run, "completed", "completed_reconciled")
+    assert flow.at_supplier("PO-5") == {"arrivals": 1, "executions": 1}
 
 
 def test_the_cancellation_is_told_before_the_order(flow: Flow) -> None:

@@ -239,6 +239,16 @@ def test_an_object_once_seen_is_not_absent_because_it_is_no_longer_listed(fake):
 # Schedule, pauses and people ----------------------------------------------------------------------------------------
 
 
+def test_what_the_provider_commits_after_our_timeout_is_found_later(fake):
+    """An early empty look changes nothing: what is in flight may still arrive."""
+    run, _, sent = unknown()
+    assert look(5.6) == ["empty"]
+    assert again(sent).state == "unknown"
+    fake.answer = found
+    assert look(6) == ["landed"]
+    assert again(sent).state == "landed"
+
+
 def test_unreachable_uses_up_no_look_and_says_nothing(fake):
     run, _, sent = unknown()
     fake.answer = DOWN
