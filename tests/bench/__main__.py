@@ -28,7 +28,13 @@ def heard() -> dict[str, Any]:
     return heard.measure()
 
 
-PARTS: dict[str, Callable[[], dict[str, Any]]] = {"effects": effects, "cancel": cancel, "heard": heard}
+def finding() -> dict[str, Any]:
+    from tests.bench import finding
+
+    return finding.measure()
+
+
+PARTS: dict[str, Callable[[], dict[str, Any]]] = {"effects": effects, "cancel": cancel, "heard": heard, "finding": finding}
 
 
 def main() -> None:

@@ -43,7 +43,6 @@ def test_an_event_that_comes_twice_is_used_once(flow: Flow) -> None:
 
 def test_stored_and_then_everything_dies_before_it_is_used(flow: Flow) -> None:
     """What was answered 200 is used after the restart: the row is the queue."""
-    flow.world.control("webhook_off", times=0)
     flow.hold("after_accept", "PO-5")
     flow.host()
     run = flow.start("PO-5")

@@ -1,4 +1,4 @@
-"""The inbox over HTTP, with the real signatures of the supplier and of Stripe: what is not believed is refused, counted, and moves nothing."""
+"""The inbox over HTTP, with real signatures of the supplier and of Stripe: what is not believed is refused, counted, and moves nothing."""
 
 from __future__ import annotations
 
