@@ -42,7 +42,7 @@ def _pass_ceiling(held: Locked) -> None:
         outcomes.move(held, states.UNKNOWN, RECONCILER, {"why": "final_by passed"})
         return
     record = catalogue.capability(effect.provider)
-    if record.lookup != "none" and health.down_since(effect.provider) is not None:
+    if record.lookup != "none" and health.unreachable_since(effect.provider) is not None:
         _wait_out(held)
         return
     if record.lookup != "none" and _look_at_hand(effect, now):
@@ -63,7 +63,7 @@ def _wait_out(held: Locked) -> None:
     record = catalogue.capability(effect.provider)
     limit = (effect.unknown_since or now) + timedelta(seconds=record.person_after_unreachable_s)
     if limit <= now:
-        since = health.down_since(effect.provider)
+        since = health.unreachable_since(effect.provider)
         why = f"{effect.provider} has not answered since {since:%Y-%m-%d %H:%M} UTC. What is unknown there is asked again by itself."
         cases.open_without_run(cs.PROVIDER_DOWN, effect.provider, why, RECONCILER, {"since": since.isoformat() if since else None})
         limit = now + timedelta(seconds=60)
@@ -185,11 +185,11 @@ def settle_outages() -> int:
 
 def _settle_outage(grouped: tuple[uuid.UUID, str]) -> bool:
     case_id, provider = grouped
-    if health.down_since(provider) is not None or _still_stands_in_it(provider):
+    if health.unreachable_since(provider) is not None or _still_stands_in_it(provider):
         return False
     with transaction.atomic(durable=True):
         held = cases.lock(case_id)
-        if health.down_since(provider) is not None:
+        if health.unreachable_since(provider) is not None:
             return False
         cases.close(held, RECONCILER, {"verdict": "settled_itself"})
         return True

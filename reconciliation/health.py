@@ -16,6 +16,7 @@ from runs import actors, timeline, transition
 FAILURES_BEFORE_ALERT = 3
 RECOVERY_SPREAD = timedelta(seconds=5)
 LOOKED_BY = timedelta(seconds=60)
+NOT_PUT_OFF_LONGER = timedelta(hours=1)
 RECONCILER = actors.system("reconciler")
 
 
@@ -50,10 +51,9 @@ def last_answer_at(provider: str) -> datetime | None:
     return ProviderHealth.objects.filter(pk=provider).values_list("last_answer_at", flat=True).first()
 
 
-def down_since(provider: str) -> datetime | None:
-    """Since when the provider has not answered, once that is an outage (alerted); None while it answers. One failed look is none."""
-    down = ProviderHealth.objects.filter(pk=provider, alerted_at__isnull=False)
-    return down.values_list("unreachable_since", flat=True).first()
+def unreachable_since(provider: str) -> datetime | None:
+    """Since when the provider has not answered, or None when it does."""
+    return ProviderHealth.objects.filter(pk=provider).values_list("unreachable_since", flat=True).first()
 
 
 def _lock(provider: str) -> ProviderHealth:
@@ -70,9 +70,13 @@ def _look_soon(provider: str) -> None:
     count = waiting.count()
     if not count:
         return
-    spread = max(RECOVERY_SPREAD, timedelta(seconds=count / catalogue.capability(provider).rate_per_s))
+    record, now = catalogue.capability(provider), transition.clock()
+    spread = max(RECOVERY_SPREAD, timedelta(seconds=count / record.rate_per_s))
     free = waiting.select_for_update(skip_locked=True, no_key=True).values("pk")
     soon = ExpressionWrapper(Now() + Random() * Value(spread), output_field=DateTimeField())
-    over = Value(transition.clock() + spread + LOOKED_BY, output_field=DateTimeField())
-    had = Case(When(person_after__isnull=False, then=Greatest("person_after", over)), default=F("person_after"))
+    over = Value(now + spread + LOOKED_BY, output_field=DateTimeField())
+    # One that stays unanswered while its provider comes and goes is not put off for ever.
+    oldest = now - timedelta(seconds=record.person_after_unreachable_s) - NOT_PUT_OFF_LONGER
+    young = When(person_after__isnull=False, unknown_since__gt=oldest, then=Greatest("person_after", over))
+    had = Case(young, default=F("person_after"))
     Effect.objects.filter(pk__in=free).update(next_look_at=Least("next_look_at", soon), person_after=had)

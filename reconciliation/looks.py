@@ -234,7 +234,7 @@ def next_due(held: Locked, looks: int, empty: bool) -> datetime | None:
 def _retry_while_down(effect: Effect) -> datetime:
     now = transition.clock()
     least, most = DOWN_RETRY_S
-    down_for = (now - (health.down_since(effect.provider) or effect.unknown_since or now)).total_seconds()
+    down_for = (now - (health.unreachable_since(effect.provider) or effect.unknown_since or now)).total_seconds()
     first = catalogue.capability(effect.provider).look_schedule_s[0]
     return now + timedelta(seconds=max(min(least, first), min(most, down_for / 4)) * random.uniform(0.9, 1.1))  # noqa: S311
 
