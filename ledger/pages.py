@@ -145,6 +145,7 @@ def _effect(effect: Effect, facts: EffectFacts, records: Records) -> Context:
         "undo": UNKNOWABLE if effect.unknowable else facts.undo,
         "attempts": len(records.attempts),
         "role": effect.role,
+        "release": effect.release,
         "bucket": accounts.bucket(effect),
         "evidence": [piece(one, facts.provider_name) for one in records.evidence],
         "case_url": "",

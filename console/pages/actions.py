@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from console.pages import fragments
 from console.pages.guard import page
 from console.pages.runs import actor_of
+from ledger.models import Effect
 from reconciliation.models import Case
 from runs import actors, pages, queries
 from runs.actors import Actor
@@ -23,8 +24,7 @@ ROW, HEAD, CASE, EFFECT = "run-actions-", "run-head-actions-", "case-actions-", 
 def live_actions(request: HttpRequest) -> HttpResponse:
     """The inner HTML of each element asked for; what is unknown or may not be seen is left out."""
     ids, actor = request.GET.getlist("id")[:IDS_MAX], actor_of(request)
-    items = [*_of_runs(request, ids, actor), *_of_cases(request, ids, actor)]
-    items += [{"id": one, "html": ""} for one in ids if one.startswith(EFFECT)]
+    items = [*_of_runs(request, ids, actor), *_of_cases(request, ids, actor), *_of_effects(request, ids, actor)]
     return JsonResponse({"type": "fragments", "items": items})
 
 
@@ -37,6 +37,15 @@ def _of_runs(request: HttpRequest, ids: list[str], actor: Actor) -> Iterable[dic
             continue
         html = fragments.row_actions_html if one.startswith(ROW) else fragments.head_actions_html
         yield {"id": one, "html": html(request, run, actor)}
+
+
+def _of_effects(request: HttpRequest, ids: list[str], actor: Actor) -> Iterable[dict[str, Any]]:
+    wanted = {one: parse_uuid(one.removeprefix(EFFECT)) for one in ids if one.startswith(EFFECT)}
+    found = Effect.objects.select_related("run").in_bulk([pk for pk in wanted.values() if pk is not None]) if wanted else {}
+    for one, pk in wanted.items():
+        effect = found.get(pk) if pk else None
+        seen = effect is not None and queries.may_read(actor, effect.run.agent)
+        yield {"id": one, "html": fragments.effect_actions_html(request, effect, actor) if effect is not None and seen else ""}
 
 
 def _of_cases(request: HttpRequest, ids: list[str], actor: Actor) -> Iterable[dict[str, Any]]:

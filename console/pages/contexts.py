@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from ledger import pages as effect_pages
+from ledger.allowed import allowed_actions
 from reconciliation import queue as case_pages
 from reconciliation import states as case_states
 from runs import asking, doing, family, pages, states
@@ -78,6 +79,9 @@ def while_reading(body: Context) -> tuple[str, ...]:
 def run_page(run: Run, actor: Actor, before: int | None = None) -> Context:
     """The context of the whole page."""
     shown = effects(run)
+    for item in shown:
+        one = item["effect"]
+        item["allowed"] = allowed_actions(one["state"], one["role"], one["release"], actor)
     timeline, earlier = pages.timeline(run, effect_pages.names_of(shown), before=before)
     return head(run, actor) | {
         "account": effect_pages.account(run, shown),

@@ -398,6 +398,11 @@ def test_another_occurrence_is_opened_on_purpose(fake):
     assert refused.status_code == 409 and "must be known before it is done again" in text(refused)
     tell(sent, "landed")
     assert "say why" in text(client.post(url, {"reason": " "}))
+    offered = f'href="{url}"'
+    assert offered in client.get(f"/runs/{run.ref}/").content.decode()
+    assert offered not in person("Ode", "Auditor").get(f"/runs/{run.ref}/").content.decode()
+    (button,) = client.get("/live/actions", {"id": f"effect-actions-{sent.effect.pk}"}).json()["items"]
+    assert offered in button["html"]
     said = text(client.post(url, {"reason": "stolen"}, follow=True))
     assert "Occurrence 2 is open: the first run that names it may send PO-1042#2." in said
     assert person("Ode", "Auditor").get(url).status_code == 403
