@@ -159,7 +159,7 @@ def watch_stopping(limit: int = 100) -> int:
 
     It has until the deadline of what it does, or `STOP_WITHIN` where that has none (or none left when the cancel came).
     """
-    doing = Step.objects.filter(run=OuterRef("pk"), finished_at__isnull=True, deadline_at__gt=OuterRef("asked_at"))
+    doing = Step.objects.filter(run=OuterRef("pk"), state__in=["running", "timed_out"], deadline_at__gt=OuterRef("asked_at"))
     by = doing.order_by("-deadline_at").values("deadline_at")[:1]
     stopping = Run.objects.filter(state=CANCELLING, lease_token__isnull=False)
     late = stopping.annotate(stop_by=Coalesce(Subquery(by), F("asked_at") + STOP_WITHIN)).filter(stop_by__lte=transition.clock())

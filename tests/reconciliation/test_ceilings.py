@@ -16,12 +16,14 @@ from tests.makers import (
     SUPPORT,
     again,
     assert_counters,
+    cancel,
     fresh,
     let_time_pass,
     look,
     new_run,
     open_cases,
     send,
+    step,
     sweep,
     tell,
 )
@@ -276,6 +278,22 @@ def test_an_outage_of_one_provider_is_no_excuse_for_another(fake):
     unknown()
     sweep()
     assert [case.kind for case in open_cases()] == ["no_lookup"]
+
+
+@pytest.mark.parametrize(("deadline_s", "quiet_for_s", "late_after_s"), [(None, 890, 20), (3600, 3500, 110), (60, 50, 20), (5, 890, 20)])
+def test_a_worker_has_as_long_to_stop_as_its_step_said(fake, deadline_s, quiet_for_s, late_after_s):
+    """Its step's deadline, or 15 minutes; a deadline that had passed before the cancel is none."""
+    run, token = new_run(ttl_s=7200)
+    step(run, token, "think", deadline_s=deadline_s)
+    if deadline_s == 5:
+        let_time_pass(10)
+    cancel(run)
+    let_time_pass(quiet_for_s)
+    sweep()
+    assert not open_cases()
+    let_time_pass(late_after_s)
+    sweep()
+    assert [case.kind for case in open_cases()] == ["does_not_stop"]
 
 
 def test_an_effect_that_cannot_be_known_stays_out_of_the_queue(fake):
