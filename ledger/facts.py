@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from ledger import catalogue, prospects, rulebook, states, surplus, undo_states
+from ledger import catalogue, prospects, rulebook, states, undo_states
 from ledger.lines import relative_to_cancel
 from ledger.models import Attempt, Compensation, Effect, Evidence, Reversal
 from ledger.money import UnknownCurrency, money_text
@@ -246,5 +246,5 @@ def _found(evidence: list[Evidence]) -> tuple[str, ...]:
 
 def _surplus(evidence: list[Evidence]) -> tuple[str, ...]:
     """What a person last named as too many."""
-    named = [one.detail["external_ids"] for one in evidence if one.source == "person" and one.verdict == surplus.NAMED]
+    named = [one.detail["external_ids"] for one in evidence if one.source == "person" and one.verdict == prospects.SURPLUS]
     return tuple(named[-1]) if named else ()

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from ledger import outcomes, settling, states
 from ledger.models import Effect
 from ledger.outcomes import Fact, Locked
+from ledger.prospects import SURPLUS
 from runs.actors import Actor
-
-NAMED = "surplus"  # the verdict of the evidence with which a person names them
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ def named(effect: Effect) -> list[Found]:
     """The objects of a duplicated effect that a person has named as surplus; empty before, and for any other effect. Two queries."""
     if effect.state != states.DUPLICATED:
         return []
-    said = effect.evidence.filter(source="person", verdict=NAMED).order_by("-at", "-id").first()
+    said = effect.evidence.filter(source="person", verdict=SURPLUS).order_by("-at", "-id").first()
     surplus = set(said.detail["external_ids"]) if said is not None else set()
     return [one for one in objects(effect) if one.external_id in surplus] if surplus else []
 
@@ -51,7 +50,7 @@ def name(held: Locked, surplus: tuple[str, ...], fact: Fact, actor: Actor) -> No
     """Record which objects are too many, as evidence; when one remains, that is the effect's own."""
     ids = [one.external_id for one in objects(held.effect)]
     detail = {**fact.detail, "external_ids": list(surplus), "found": ids}
-    outcomes.note(held, replace(fact, verdict=NAMED, detail=detail), actor, settling.APPLIED)
+    outcomes.note(held, replace(fact, verdict=SURPLUS, detail=detail), actor, settling.APPLIED)
     kept = [one for one in ids if one not in surplus]
     if len(kept) == 1:
         held.effect.external_id = kept[0]

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 
 from django.db.models import QuerySet
 
-from ledger.naming import action_words, provider_name
 from ledger.models import Effect
+from ledger.naming import action_words, provider_name
 from reconciliation import queries, states
 from reconciliation.models import Case
 from runs import transition

@@ -9,8 +9,8 @@ from django.conf import settings
 from django.db.models import Count, Max, Q, Sum
 
 from ledger import states
-from ledger.facts import provider_name
 from ledger.models import Effect
+from ledger.naming import provider_name
 from reconciliation.models import ProviderHealth, WebhookEvent, WebhookRefusal
 from runs import transition
 

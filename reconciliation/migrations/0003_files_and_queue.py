@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('ledger', '0006_occurrences'),
+        ('ledger', '0008_occurrences'),
         ('reconciliation', '0002_guards'),
         ('runs', '0004_found_and_measured'),
     ]

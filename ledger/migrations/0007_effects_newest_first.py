@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('ledger', '0004_measured'),
+        ('ledger', '0006_undo_guards'),
         ('runs', '0004_found_and_measured'),
     ]
 

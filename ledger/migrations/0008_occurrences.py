@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('ledger', '0005_effects_newest_first'),
+        ('ledger', '0007_effects_newest_first'),
     ]
 
     operations = [
