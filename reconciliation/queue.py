@@ -19,7 +19,7 @@ from runs.models import Run
 
 Context = dict[str, Any]
 TARGET_S = 4 * 3600.0  # how soon a case should be settled
-SHOWN_MAX = 200
+SHOWN_MAX = 100
 COUNTED_MAX = 1000
 TABS = (("unclaimed", "Unclaimed"), ("mine", "Mine"), ("all", "All"), ("settled", "Settled today"))
 
