@@ -60,7 +60,7 @@ def _alive(held: Held, finding: Finding) -> str:
     """The workers that were never confirmed stopped, where that keeps *it did not happen* from being a verdict."""
     if held.effect is None or finding.verdict != states.DID_NOT_HAPPEN or finding.sender_gone.strip():
         return ""
-    return ", ".join(sorted({attempt.holder for attempt in held.effect.attempts if attempt.stopped_at is None}))
+    return ", ".join(sorted({attempt.holder or "without a name" for attempt in held.effect.attempts if attempt.stopped_at is None}))
 
 
 def _keep(actor: Actor, held: Held, finding: Finding, alive: str) -> Settled:

@@ -52,11 +52,14 @@ def path_of(name: str) -> str:
     return re.sub("<str:[a-z_]+>", "01890a5d-ac96-774b-bcce-b302099a8057", path)
 
 
+UNTOLD = ("console_credential", "console_cache", "reconciliation_webhookrefusal")
+
+
 def fingerprint() -> dict[str, tuple[int, int]]:
-    """What the database holds, but for the note that a token was used."""
+    """What the database holds, but for the note that a token was used and the count of webhooks that were not believed."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace")
-        tables = [name for (name,) in cursor.fetchall() if name not in ("console_credential", "console_cache")]
+        tables = [name for (name,) in cursor.fetchall() if name not in UNTOLD]
         held = {}
         for name in tables:
             cursor.execute(f'SELECT count(*), coalesce(sum(hashtextextended(t::text, 0)), 0) FROM "{name}" t')
@@ -247,6 +250,8 @@ VALID: dict[str, dict[str, Any]] = {
     "POST effects/<str:operation_id>/begin": {**LEASE, "nonce": "f" * 32},
     "POST effects/<str:operation_id>/outcome": {"attempt": 1, "verdict": "landed"},
     "POST effects/<str:effect>/look": {},
+    "POST effects/<str:effect>/case": {},
+    "POST effects/<str:effect>/left-in-place": {"reason": "They keep it."},
     "POST cases/<str:case>/claim": {},
     "POST cases/<str:case>/settlement": {"verdict": "happened"},
     "POST cases/<str:case>/confirmation": {"agree": True},
