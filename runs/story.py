@@ -118,6 +118,8 @@ def sub(event: Event) -> str:
 def _effect(event: Event, what: str, names: Names) -> Parts:
     data = event.data or {}
     name = names.get(event.subject, "an action")
+    if decided := _decided(data):
+        return say(f"{name[:1].upper()}{name[1:]} ", Ref(event.subject), f" {decided} — {event.actor_name}")
     attempt = f" (attempt {data['attempt']})" if data.get("attempt", 1) != 1 and what == "sending" else ""
     source = _SOURCES.get(str(data.get("source", "")), "")
     told = f" — {source}" if source and what not in ("sending", "declared", "withheld") else ""
@@ -144,6 +146,22 @@ def _undo(event: Event, what: str, data: dict[str, Any]) -> Parts:
     missing = data.get("needed", 0) - data.get("given", 0) if what == "approved" else 0
     more = f"; {missing} more must approve" if missing > 0 else ""
     return say(f"{_UNDO_WORDS.get(what, what.replace('_', ' '))}: ", Ref(event.subject), original, _by(event), more)
+
+
+_RELEASED = {
+    "left": "is left unsent, for every run",
+    "released": "may be sent again",
+    "asked": "waits for a person: send it again, or leave it",
+}
+
+
+def _decided(data: dict[str, Any]) -> str:
+    """What somebody decided about an action whose state stays as it is."""
+    if data.get("left_in_place"):
+        return "is left in place"
+    if data.get("surplus"):
+        return f"has surplus objects: {', '.join(data['surplus'])}"
+    return _RELEASED.get(str(data.get("release", "")), "")
 
 
 def _step(event: Event, what: str, data: dict[str, Any]) -> Parts:
