@@ -17,6 +17,7 @@ from reconciliation import cases, files, findings, on_request, queries, schema, 
 from reconciliation.evidence import Finding
 from reconciliation.models import Case, CaseEvent, CaseFile
 from reconciliation.queries import CaseFilter
+from runs import actors
 from runs.actors import Actor
 from runs.calls import Answer, call, described, refusals
 from runs.errors import Invalid, NotFound, ProviderUnknown
@@ -174,6 +175,7 @@ class FileView(APIView):
         responses={201: schema.FileKept, **refusals(CLAIMS)},
     )
     def post(self, request: Request, case: str) -> Response:
+        request.actor.require(actors.CASE_SETTLE, None, "keep evidence with a case")  # type: ignore[attr-defined]
         found = queries.read_case(request.actor, case)  # type: ignore[attr-defined]
         given = request.FILES.get("file")
         if given is None or set(request.data) != {"file"} or len(request.FILES.getlist("file")) != 1:

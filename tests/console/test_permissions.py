@@ -62,6 +62,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "/api/v1/cases/<case>/settlement": {"verdict": "happened", "evidence": EVIDENCE},
     "/api/v1/cases/<case>/confirmation": {"agree": True},
     "/api/v1/cases/<case>/pass": {"notes": "n"},
+    "/api/v1/effects/<effect>/left-in-place": {"reason": "r"},
+    "/api/v1/occurrences": {"provider": "supplier", "action": "create_order", "business_ref": "PO-7", "reason": "r"},
     "/approvals/<pk>/reject": {"comment": "no"},
 }
 QUERIES = {"/api/v1/directives": "?runs=R-0000000000:1&wait_s=0", "/bulk/cancel": "?run=R-0000000000"}
@@ -80,6 +82,7 @@ def things() -> dict[str, str]:
         "/runs/ ref": run.ref,
         "/effects/ ref": effect.ref,
         "/cases/ ref": case.ref,
+        "/cases/ pk": str(uuid.UUID(int=7)),
         "/bulk/ pk": str(job.pk),
         "/approvals/ pk": str(approval.pk),
         "/settings/people/ pk": str(somebody.pk),
