@@ -31,6 +31,7 @@ def test_lost_down_settled_by_hand_and_contradicted(flow: Flow) -> None:
     lost = flow.wait_effect(run, "absent")
     assert lost["how_we_know"] == "person" and flow.account(run)["final"] is True
 
+    flow.world.control("lookup_down", times=0)
     assert news_of_order(flow, "PO-1").status_code == 200
     flow.wait_effect(run, "conflicted")
     (again,) = until(lambda: [one for one in flow.cases(run) if one["kind"] == "conflicting"], "the case")
