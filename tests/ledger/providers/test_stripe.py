@@ -90,10 +90,11 @@ def test_a_declined_payment_is_refused_and_a_later_try_is_not(localstripe: Local
 
 
 def test_it_reads_a_long_listing_to_its_end(localstripe: Localstripe, provider: Provider) -> None:
+    began = datetime.now(UTC)
     for number in range(101):
         localstripe.pay(f"INV-{number}", confirm="false")
-    assert [found.state for found in provider.look(sought("INV-100")).objects] == ["pending"]
-    assert provider.look(sought("INV-101")).detail == "0 of 101 objects at /v1/payment_intents are of this reference"
+    assert [found.state for found in provider.look(sought("INV-100", sent_at=began)).objects] == ["pending"]
+    assert provider.look(sought("INV-101", sent_at=began)).detail == "0 of 101 objects at /v1/payment_intents are of this reference"
 
 
 # Amounts ------------------------------------------------------------------------------------------------------------
