@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from console.auth import person_actor
+from console.notifications import queries as notifications
 from console.pages.settings import NEEDED as SETTINGS
 from reconciliation import queue as cases
 from runs import actors, asking
@@ -45,9 +46,11 @@ def links(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def counts(actor: Actor) -> dict[str, int]:
-    """How many cases and approvals wait, for those who may see them."""
+    """How many cases and approvals wait, and what is broken in the settings, for those who may see them."""
     try:
         told = {"cases": cases.open_count()} if actor.may(actors.CASE_READ) else {}
+        if actor.may(actors.NOTIFICATION_CHANGE):
+            told["settings"] = notifications.failed_count()
         return told | ({"approvals": asking.open_count()} if actor.may(actors.RUN_READ) else {})
     except DatabaseError:
         return {}

@@ -117,11 +117,12 @@ def enable(actor: Actor, pk: uuid.UUID) -> Endpoint:
 
 
 def disable(actor: Actor, pk: uuid.UUID) -> Endpoint:
-    """Nothing goes there any more; what was waiting is dropped, and says so in the log."""
+    """Nothing goes there any more; what was waiting is dropped, and says so in the log. One that failed is seen to by this, too."""
     _may(actor)
     with transaction.atomic(durable=True):
         endpoint = _lock(pk)
-        if endpoint.enabled:
+        if endpoint.enabled or endpoint.failures:
+            endpoint.failures, endpoint.failing_since = 0, None
             _disable(endpoint, f"Disabled by {actor.name}.", transition.clock())
             _record(endpoint, "switched_off", actor, {})
     return endpoint

@@ -37,6 +37,11 @@ def log(endpoint: Endpoint) -> list[Delivery]:
     return list(newest.order_by("-id")[:LOG_MAX])
 
 
+def failed_count() -> int:
+    """Endpoints that failed until they were disabled, and that nobody has seen to yet."""
+    return Endpoint.objects.filter(enabled=False, failures__gt=0).count()
+
+
 def waiting() -> dict[str, float]:
     """How many messages wait, the age in seconds of the oldest, and how far the follower is behind the log."""
     now = transition.clock()

@@ -7,9 +7,11 @@ import uuid
 from typing import Any
 
 import pytest
+from django.db import transaction
 
-from console.notifications import delivering, secrets, states
+from console.notifications import delivering, endpoints, secrets, states
 from console.notifications.models import Endpoint
+from runs import actors, transition
 from runs.models import Event
 from tests.console.browsing import person, text
 from tests.console.receiving import Receiver
@@ -145,3 +147,18 @@ def test_an_unknown_endpoint_or_act_is_not_found(receiver):
 
 def test_nothing_yet_says_so():
     assert "Nobody is told of anything yet." in text(admin().get(BASE))
+
+
+def test_an_endpoint_that_failed_is_counted_in_the_shell_until_somebody_sees_to_it(receiver):
+    endpoint = add(receiver)
+    with transaction.atomic(durable=True):
+        locked = Endpoint.objects.select_for_update().get(pk=endpoint.pk)
+        locked.failures = 12
+        endpoints.disable_failed(locked, actors.system("notifications"), "Nothing has arrived there.", transition.clock())
+    badge = '<span class="badge" data-count="nav.settings">1</span>'
+    assert badge in admin().get("/runs/").content.decode() and badge not in person().get("/runs/").content.decode()
+    page = f"{BASE}{endpoint.pk}/"
+    assert "Leave it disabled" in text(admin().get(page))
+    admin().post(f"{page}disable")
+    assert badge not in admin().get("/runs/").content.decode() and "Leave it disabled" not in text(admin().get(page))
+    assert not Endpoint.objects.get().enabled
