@@ -76,6 +76,7 @@ def test_a_refused_recipient_is_a_definite_no(flow: Flow, server: MailServer) ->
     assert [kept.recipients for kept in server.mails] == [["bob@example.com"]], "a refusal lets the reference go"
 
 
+@pytest.mark.timeout(300)  # it starts two hosts and Celery twice, on a machine that may be busy
 def test_a_mail_stored_and_the_connection_dropped_is_never_sent_again(flow: Flow, server: MailServer) -> None:
     server.drop_at = "after_store"
     host = mailing(flow, server)
