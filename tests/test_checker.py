@@ -18,7 +18,7 @@ def at(seconds):
 
 
 def event(seq, kind, subject="", **data):
-    return {"run": "r1", "seq": seq, "kind": kind, "subject": subject, "data": data, "at": at(seq)}
+    return {"run": "r1", "seq": seq, "kind": kind, "subject": subject, "actor_id": "u-1", "data": data, "at": at(seq)}
 
 
 def good() -> History:
@@ -52,7 +52,8 @@ def good() -> History:
         event(13, "cancel.accepted"),
         event(14, "effect.withheld", "E-3"),
         event(15, "effect.unknown", "E-2"),
-        event(16, "run.cancelled"),
+        event(16, "run.quiet", basis="stopped"),
+        event(17, "run.cancelled"),
     ]
     evidence = [
         {"effect": "o1", "attempt": 1, "source": "sender", "verdict": "landed", "at": at(5)},
@@ -60,8 +61,11 @@ def good() -> History:
     ]
     body = {name: [] for name in checker.BUCKETS} | {"landed": [{"ref": "E-1"}], "unknown": [{"ref": "E-2"}], "stopped": [{"ref": "E-3"}]}
     counts = {name: len(body[name]) for name in checker.BUCKETS}
-    run = {"id": "r1", "ref": "R-1", "state": "cancelled", "cancel_position": 13, "needs_person": 1}
+    run = {"id": "r1", "ref": "R-1", "state": "cancelled", "version": 17, "cancel_position": 13, "needs_person": 1}
     run |= {"in_flight": 0, "in_doubt": 1, "unknowable": 0, "landed": 1, "effects_total": 3, "doubted": 1}
+    undo = {"id": "c1", "run": "r1", "ref": "C-1", "requested_by": "u-1", "editors": ["u-4"], "excluded": ["u-5"], "approvals_needed": 2}
+    undo |= {"version": 2, "digest": "d", "begun_at": at(19), "expires_at": at(30)}
+    word = {"compensation": "c1", "decision": "approved", "version": 2, "digest": "d", "at": at(18)}
     receipt = {"in_flight": [{"operation_id": "o2", "attempt": 2}]}
     return History(
         runs=[run],
@@ -70,7 +74,10 @@ def good() -> History:
         attempts=attempts,
         evidence=evidence,
         leases=[{"run": "r1", "epoch": 1}, {"run": "r1", "epoch": 2}],
-        cancels=[{"run": "r1", "answer": "accepted", "position": 13, "at": at(13), "receipt": receipt}],
+        cancels=[{"run": "r1", "mode": "cancel", "answer": "accepted", "position": 13, "at": at(13), "receipt": receipt}],
+        approvals=[{"run": "r1", "key": "confirm", "state": "requested", "decided_by": ""}],
+        compensations=[undo],
+        decisions=[word | {"by": "u-2"}, word | {"by": "u-3"}],
         cases=[{"run": "r1", "state": "open"}],
         accounts=[{"run": "r1", "version": 1, "effects_total": 3, "body": body, **counts}],
         received=[{"operation_id": "o1", "attempt": 1, "executed": True}, {"operation_id": "o2", "attempt": 2, "executed": True}],
@@ -98,9 +105,10 @@ def account(h, **values):
 
 
 VIOLATIONS = [
-    ("I1", add_event(17, "step.started", "late", epoch=2)),
-    ("I1", add_event(17, "effect.declared", "E-9", epoch=2)),
-    ("I1", add_event(17, "child.created", "R-2")),
+    ("I1", add_event(18, "step.started", "late", epoch=2)),
+    ("I1", add_event(18, "effect.declared", "E-9", epoch=2)),
+    ("I1", add_event(18, "child.created", "R-2")),
+    ("quiet", lambda h: (h.runs[0].update(cancel_position=None), add_event(18, "effect.sending", "E-1", epoch=2)(h))),
     ("I2", change("cancels", 0, receipt={"in_flight": []})),
     ("I2", change("cancels", 0, receipt={"in_flight": [{"operation_id": "o2", "attempt": 2}, {"operation_id": "o1", "attempt": 1}]})),
     ("I3", lambda h: h.events[9]["data"].update(epoch=3)),
@@ -108,28 +116,46 @@ VIOLATIONS = [
     ("I3", drop("leases", 0)),
     ("I4", lambda h: h.events[4].update(kind="effect.declared")),
     ("I4", change("effects", 0, state="refused")),
-    ("I4", add_event(17, "run.completed")),
-    ("I4", add_event(17, "run.woke")),
+    ("I4", add_event(18, "run.completed")),
+    ("I4", add_event(18, "run.woke")),
     ("I4", change("runs", 0, state="completed")),
     ("I5", lambda h: h.received.append({"operation_id": "o1", "attempt": 1, "executed": True})),
     ("I5", drop("events", 8)),
     ("I6", drop("evidence", 1)),
     ("I6", lambda h: h.evidence[1].update(at=at(9.5))),
+    ("I7", drop("decisions", 0)),
+    ("I7", change("decisions", 0, by="u-3")),
+    ("I7", change("decisions", 0, by="u-1")),
+    ("I7", change("decisions", 0, by="u-4")),
+    ("I7", change("decisions", 0, by="u-5")),
+    ("I7", change("decisions", 0, version=1)),
+    ("I7", change("decisions", 0, digest="other")),
+    ("I7", change("decisions", 0, decision="rejected")),
+    ("I7", change("decisions", 0, at=at(20))),
+    ("I7", change("compensations", 0, expires_at=at(19))),
     ("I8", change("runs", 0, in_flight=1)),
     ("I8", change("runs", 0, in_doubt=0)),
     ("I8", change("runs", 0, needs_person=0)),
     ("I8", change("runs", 0, landed=2)),
     ("I8", change("effects", 1, state="sending")),
+    ("I8", change("runs", 0, version=18)),
+    ("I8", drop("events", 0)),
+    ("I9", change("attempts", 0, position=3)),
+    ("I9", lambda h: h.events[3].update(subject="E-2")),
     ("I10", drop("received", 0)),
     ("I10", lambda h: h.received.append({"operation_id": "o3", "attempt": 1, "executed": True})),
     ("I11", lambda h: h.effects.append(h.effects[0] | {"request_digest": "another"})),
     ("I11", change("effects", 1, business_ref="1")),
     ("I11", change("effects", 2, holds_action=True)),
+    ("I13", change("cancels", 0, position=12)),
+    ("I13", lambda h: h.events[12].update(kind="cancel.repeated")),
     ("I14", drop("accounts", 0)),
     ("I14", lambda h: account(h, landed=2)),
     ("I14", lambda h: account(h, version=2)),
     ("I14", lambda h: account(h, body=h.accounts[0]["body"] | {"stopped": []})),
     ("I14", lambda h: account(h, body=h.accounts[0]["body"] | {"stopped": [{"ref": "E-1"}, {"ref": "E-3"}]})),
+    ("I15", change("approvals", 0, state="approved", decided_by="u-1")),
+    ("I15", lambda h: (change("approvals", 0, state="approved", decided_by="u-2")(h), add_event(18, "approval.approved", "confirm")(h))),
 ]
 
 
