@@ -305,6 +305,13 @@ METRICS_TOKEN = env.text("METRICS_TOKEN", "")  # the bearer that Prometheus brin
 # Over these amounts (major units, by currency, `*` for any other) two people settle a case: {"EUR": "5000.00", "JPY": "500000"}
 SECOND_PERSON_OVER: dict[str, str] = env.json_object("COUNTERMAND_SECOND_PERSON_OVER")
 
+# History ------------------------------------------------------------------------------------------------------------
+
+# Where the heads of the hash chains are kept, outside this database: a file that is only appended to, an address that takes POSTs, or both.
+ANCHOR_FILE = os.environ.get("COUNTERMAND_ANCHOR_FILE") or (str(COUNTERMAND_HOME / "demo-anchors.jsonl") if DEMO else "")
+ANCHOR_URL = os.environ.get("COUNTERMAND_ANCHOR_URL", "")
+ANCHOR_EVERY_S = float(env.number("COUNTERMAND_ANCHOR_EVERY_S", 60, minimum=1))
+
 # Hints: Celery and Channels carry nothing that is not also in the database ---------------------------------------------
 
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
@@ -315,6 +316,19 @@ class CancelRequest(ReadOnlyUpdates):
         return f"{self.mode} of {self.run_id}"
 
 
+COMMON_KINDS = (
+    "run.created",
+    "run.claimed",
+    "run.completed",
+    "step.started",
+    "step.finished",
+    "effect.declared",
+    "effect.sending",
+    "effect.landed",
+)
+"""What every ordinary run writes, again and again."""
+
+
 class Event(ReadOnlyUpdates):
     """What happened, in order: `seq` is assigned under the run's lock; `tx` lets the tail read in commit order. Never changed."""
 
@@ -338,10 +352,74 @@ class Event(ReadOnlyUpdates):
         indexes = [
             models.Index(fields=["tx", "id"], name="event_tail"),
             models.Index(fields=["id"], condition=Q(run__isnull=True), name="event_system"),
+            models.Index(fields=["at", "id"], name="event_by_time"),
+            # What an auditor looks for is rare; the common acts of machines pay for no index of their own.
+            models.Index(fields=["actor_id", "at", "id"], condition=Q(actor_type="person"), name="event_by_person"),
+            models.Index(fields=["kind", "at", "id"], condition=~Q(kind__in=COMMON_KINDS), name="event_rare_kind"),
         ]
 
     def __str__(self) -> str:
         return f"{self.run_id}#{self.seq} {self.kind}"
+
+
+class Seal(ReadOnlyUpdates):
+    """A stretch of one hash chain: of a run's events, or of the system stream (no run). Written by `runs/sealing.py`, never changed.
+
+    `first` and `last` are places in the chain (a run's seqs); `links` holds 32 bytes for each event, `head` the last of them.
+    """
+
+    append_only = True
+
+    id = models.BigAutoField(primary_key=True)
+    run = models.ForeignKey(Run, models.PROTECT, null=True, related_name="seals")
+    first = models.BigIntegerField()
+    last = models.BigIntegerField()
+    events = ArrayField(models.BigIntegerField(), default=list, help_text="Of the system stream: the ids of its events, in order.")
+    previous = models.CharField(max_length=64)
+    links = models.BinaryField()
+    head = models.CharField(max_length=64)
+    sealed_at = models.DateTimeField(db_default=ClockTimestamp())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "first"], condition=Q(run__isnull=False), name="seal_follows_once"),
+            models.UniqueConstraint(fields=["first"], condition=Q(run__isnull=True), name="seal_system_follows_once"),
+            models.CheckConstraint(name="seal_not_empty", condition=Q(first__gte=1, last__gte=models.F("first"))),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.run_id or 'system'} {self.first}-{self.last}"
+
+
+class SealPlace(models.Model):
+    """How far the sealing has read, in commit order. One row; whoever seals holds its lock."""
+
+    id = models.IntegerField(primary_key=True, default=1)
+    tx = Xid8Field(default=0)
+    event_id = models.BigIntegerField(default=0)
+    after_id = models.BigIntegerField(default=0, help_text="Events up to this id were written in an earlier cluster.")
+
+    class Meta:
+        constraints = [models.CheckConstraint(name="seal_place_one", condition=Q(id=1))]
+
+    def __str__(self) -> str:
+        return f"{self.tx}/{self.event_id}"
+
+
+class Anchor(models.Model):
+    """The heads of the chains that grew since the last anchor, as the line that is kept outside this database."""
+
+    number = models.BigIntegerField(primary_key=True)
+    line = models.TextField()
+    through = models.BigIntegerField(help_text="The id of the last seal that it speaks of.")
+    made_at = models.DateTimeField(db_default=ClockTimestamp())
+    posted_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["number"], condition=Q(posted_at__isnull=True), name="anchor_to_post")]
+
+    def __str__(self) -> str:
+        return str(self.number)
 
 
 class Approval(models.Model):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from runs import approvals, bulk, cancellation, children, leases, steps, waiting
+from runs import approvals, bulk, cancellation, children, leases, sealing, steps, waiting
 
 
 @shared_task(name="runs.expire_leases")
@@ -42,3 +42,9 @@ def count_children() -> int:
 def work_off_bulk() -> int:
     """Open lines of bulk cancels get their answers."""
     return bulk.work_off()
+
+
+@shared_task(name="runs.seal_events")
+def seal_events() -> int:
+    """What was committed lately is sealed into the hash chains."""
+    return sealing.seal_due()

@@ -8,8 +8,8 @@ import pytest
 from ledger import intents
 from ledger.models import Account, Evidence, Reliance
 from reconciliation.models import CaseEvent
-from runs import leases, lifecycle
-from runs.models import CancelRequest, Event
+from runs import leases, lifecycle, sealing
+from runs.models import CancelRequest, Event, Seal
 from tests import platform
 from tests.makers import WORKER, assert_counters, cancel, intent, new_run, nonce, send, step, sweep, tell
 
@@ -18,6 +18,7 @@ pytestmark = pytest.mark.usefixtures("database")
 TABLES = (
     "runs_event",
     "runs_cancelrequest",
+    "runs_seal",
     "ledger_evidence",
     "ledger_account",
     "ledger_reliance",
@@ -40,7 +41,8 @@ def history(fake):
     sweep()
     cancel(other)
     leases.stopped(WORKER, other.pk, other_token)
-    for model in (Event, CancelRequest, Evidence, Account, Reliance, CaseEvent):
+    sealing.seal_due()
+    for model in (Event, CancelRequest, Seal, Evidence, Account, Reliance, CaseEvent):
         assert model.objects.exists(), model
     assert_counters()
 
@@ -74,7 +76,7 @@ def test_the_app_role_cannot_switch_the_triggers_off(history):
 
 
 def test_models_refuse_it_too(history):
-    for model in (Event, CancelRequest, Evidence, Account, Reliance, CaseEvent):
+    for model in (Event, CancelRequest, Seal, Evidence, Account, Reliance, CaseEvent):
         row = model.objects.first()
         with pytest.raises(TypeError):
             row.save()
