@@ -12,7 +12,7 @@ from django.db import DatabaseError, connection
 log = logging.getLogger(__name__)
 
 NOTE_EVERY_S = 5.0  # by one process: a write for every run of every sweep would cost more than it tells
-FREQUENT_S = 60.0
+FREQUENT_S = 10.0
 FRESH_S = 30.0
 
 _NOTE = """
@@ -63,7 +63,7 @@ def ages_s() -> dict[str, float | None]:
 def late() -> list[str]:
     """The frequent sweeps that have not come to their end lately: due work of theirs is not being claimed.
 
-    A sweep that runs less than once a minute is not judged, because after a start its first turn is that far away.
+    A sweep that runs less than once in ten seconds is not judged, because after a start its first turn is that far away.
     """
     every = sweeps()
     return [task for task, age_s in ages_s().items() if every[task] <= FREQUENT_S and (age_s is None or age_s > FRESH_S + every[task])]

@@ -29,6 +29,9 @@ SCHEDULE: dict[str, tuple[str, float]] = {
     "cases wanted, moot or lapsed": ("reconciliation.keep_cases", 2.0),
     "events to be told": ("notifications.follow", 1.0),
     "messages to be delivered": ("notifications.deliver", 2.0),
+    "events to seal": ("runs.seal_events", 5.0),
+    "heads of the chains, kept outside": ("console.keep_anchors", settings.ANCHOR_EVERY_S),
+    "records that should agree": ("console.check_records", 30.0),
 }
 
 AGENTS = "console.run_agents"

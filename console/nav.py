@@ -11,7 +11,9 @@ from django.utils.functional import SimpleLazyObject
 
 from console.auth import person_actor
 from console.notifications import queries as notifications
+from console.notifications.states import RECORDS_DISAGREE
 from console.pages.settings import NEEDED as SETTINGS
+from reconciliation import integrity
 from reconciliation import queue as cases
 from runs import actors, asking
 from runs.actors import Actor
@@ -21,7 +23,22 @@ HELP_URL = "/help/"
 
 def shell(request: HttpRequest) -> dict[str, Any]:
     """Context processor. Lazy: a fragment or an error page that shows no shell asks the database nothing."""
-    return {"nav": SimpleLazyObject(lambda: links(request)), "environment": settings.ENVIRONMENT, "help_url": HELP_URL}
+    return {
+        "nav": SimpleLazyObject(lambda: links(request)),
+        "environment": settings.ENVIRONMENT,
+        "records_disagree": SimpleLazyObject(lambda: disagreement(request)),
+        "help_url": HELP_URL,
+    }
+
+
+def disagreement(request: HttpRequest) -> str:
+    """The sentence of the banner on every page while records disagree; '' otherwise, and for who is not signed in."""
+    if not getattr(request, "user", None) or not request.user.is_authenticated:
+        return ""
+    try:
+        return integrity.banner(told=notifications.somebody_hears(RECORDS_DISAGREE)) if integrity.open_ones(1) else ""
+    except DatabaseError:
+        return ""
 
 
 def links(request: HttpRequest) -> list[dict[str, Any]]:
@@ -34,6 +51,7 @@ def links(request: HttpRequest) -> list[dict[str, Any]]:
         ("runs", "Runs", "/runs/", actors.RUN_READ),
         ("cases", "Needs a person", "/cases/", actors.CASE_READ),
         ("approvals", "Approvals", "/approvals/", actors.RUN_READ),
+        ("audit", "Audit", "/audit/", actors.AUDIT_READ),
         ("metrics", "Metrics", "/metrics/", actors.RUN_READ),
         ("settings", "Settings", "/settings/", SETTINGS),
         ("demo", "Practice", "/demo/", actors.DEMO_START),

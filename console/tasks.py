@@ -1,8 +1,10 @@
-"""Celery's door to the agents that run inside it. Losing a task loses nothing: the next one finds the same rows."""
+"""Celery's doors to what the console keeps: agents that run inside it, and what speaks for the history. Losing a task loses nothing."""
 
 from __future__ import annotations
 
 from celery import shared_task
+
+from console.audit import keeping
 
 
 @shared_task(name="console.run_agents")
@@ -11,3 +13,15 @@ def run_agents() -> int:
     from console import runtime  # the SDK is loaded only in workers that run agents
 
     return runtime.work_off()
+
+
+@shared_task(name="console.keep_anchors")
+def keep_anchors() -> int:
+    """The heads of the chains are kept outside the database."""
+    return keeping.keep_anchors()
+
+
+@shared_task(name="console.check_records")
+def check_records() -> int:
+    """Runs that changed are judged by the invariants; once a day every chain is verified."""
+    return keeping.check_records()

@@ -13,7 +13,7 @@ from ledger.providers.base import Found
 from ledger.reversals import UNDOING
 from reconciliation import states
 from runs.ids import new_id, new_ref
-from runs.models import ClockTimestamp, ReadOnlyUpdates, Run
+from runs.models import ClockTimestamp, ReadOnlyUpdates, Run, Xid8Field
 
 
 def case_ref() -> str:
@@ -214,3 +214,58 @@ class WebhookEvent(models.Model):
             signature="verified",
             detail={"kind": self.kind} | {name: told for name in UNDOING if (told := getattr(found, name)) is not None},
         )
+
+
+def incident_ref() -> str:
+    return new_ref("INC")
+
+
+class Discrepancy(models.Model):
+    """Records that disagree: one invariant broken by one run (or by the history as a whole). Open until it is cleared or set aside."""
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    ref = models.CharField(max_length=14, unique=True, default=incident_ref)
+    invariant = models.CharField(max_length=10)
+    run = models.ForeignKey(Run, models.PROTECT, null=True, related_name="+")
+    sentence = models.TextField()
+    found_at = models.DateTimeField(db_default=ClockTimestamp())
+    seen_at = models.DateTimeField(db_default=ClockTimestamp(), help_text="When it was found last.")
+    cleared_at = models.DateTimeField(null=True)
+    cleared_by = models.CharField(max_length=200, blank=True, default="", help_text="Who set it aside; nobody when a later check passed.")
+    cleared_why = models.TextField(blank=True, default="")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["invariant", "run"], condition=Q(cleared_at__isnull=True, run__isnull=False), name="discrepancy_open_once"
+            ),
+            models.UniqueConstraint(
+                fields=["invariant"], condition=Q(cleared_at__isnull=True, run__isnull=True), name="discrepancy_global_open_once"
+            ),
+        ]
+        indexes = [models.Index(fields=["found_at"], condition=Q(cleared_at__isnull=True), name="discrepancy_open")]
+        verbose_name_plural = "discrepancies"
+
+    def __str__(self) -> str:
+        return self.ref
+
+
+class IntegrityCheck(models.Model):
+    """One check of the records: of what, when, how many runs, what it found. `tx` and `event_id` say how far it had read."""
+
+    KINDS = ("recent", "all", "chains")
+
+    id = models.BigAutoField(primary_key=True)
+    kind = models.CharField(max_length=10, choices=[(k, k) for k in KINDS])
+    began_at = models.DateTimeField()
+    finished_at = models.DateTimeField(db_default=ClockTimestamp())
+    checked = models.IntegerField(help_text="Runs, or chains.")
+    found = models.IntegerField()
+    tx = Xid8Field(null=True)
+    event_id = models.BigIntegerField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["kind", "-id"], name="integrity_check_latest")]
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.found} of {self.checked}"

@@ -21,6 +21,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from console import beats
 from console.live import hub
 from console.notifications import queries as notifications
+from reconciliation import integrity
 from runs.tail import tail
 
 log = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ class Figures:
         yield from _of_this_process()
         told: list[Metric] = []
         try:
-            for group in (_times, _counts, _unknown, _looks, _cases, _approvals, _providers, _sweeps, _notifications):
+            for group in (_times, _counts, _unknown, _looks, _cases, _approvals, _providers, _sweeps, _notifications, _records):
                 told += group()
             up = 1
         except DatabaseError:
@@ -180,6 +181,13 @@ def _notifications() -> Iterator[Metric]:
     yield gauge("notifications_behind_seconds", "How far following the event log is behind.", waiting["behind_s"])
     yield gauge("notifications_given_up", "Messages that never arrived.", waiting["given_up"])
     yield gauge("notification_endpoints_disabled", "Endpoints to which nothing is sent.", waiting["disabled"])
+
+
+def _records() -> Iterator[Metric]:
+    yield gauge("records_disagree", "Discrepancies of the records that are open: 0 is well.", integrity.open_count())
+    last = integrity.last_check()
+    if last is not None:
+        yield gauge("records_checked_timestamp_seconds", "When the records were last judged.", last.finished_at.timestamp())
 
 
 def _number(sql: str) -> int:

@@ -31,6 +31,11 @@ def read(actor: Actor, pk: uuid.UUID) -> Endpoint:
     return endpoint
 
 
+def somebody_hears(kind: str) -> bool:
+    """Whether an endpoint that is on has chosen this kind."""
+    return Endpoint.objects.filter(enabled=True, kinds__contains=[kind]).exists()
+
+
 def log(endpoint: Endpoint) -> list[Delivery]:
     """Its latest deliveries with every try, the newest first."""
     newest = Delivery.objects.filter(endpoint=endpoint).select_related("message").prefetch_related("attempts")

@@ -9,6 +9,7 @@ NEEDS_APPROVAL = "needs_approval"
 UNDO_FAILED = "undo_failed"
 LANDED_AFTER_CANCEL = "landed_after_cancel"
 PROVIDER_DOWN = "provider_down"
+RECORDS_DISAGREE = "records_disagree"
 ENDPOINT_DISABLED = "endpoint_disabled"
 TEST = "test"
 
@@ -18,6 +19,7 @@ KINDS: dict[str, str] = {
     UNDO_FAILED: "Undo failed",
     LANDED_AFTER_CANCEL: "Landed after the cancel",
     PROVIDER_DOWN: "A provider is down",
+    RECORDS_DISAGREE: "Records disagree",
 }
 """What an endpoint may choose; that another endpoint was disabled, and a test, nobody chooses."""
 

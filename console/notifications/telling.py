@@ -127,6 +127,13 @@ def _provider(event: Happened) -> Told:
     return Told(states.PROVIDER_DOWN, says, event.subject, event.id, "/cases/")
 
 
+def _disagree(event: Happened) -> Told:
+    run = Run.objects.filter(pk=event.data.get("run")).first() if event.data.get("run") else None
+    says = "Records disagree. Rely on nothing that is said of this until it is explained."
+    path = f"/runs/{run.ref}/" if run else "/runs/"
+    return Told(states.RECORDS_DISAGREE, says, event.subject, event.id, path, run.ref if run else "", str(event.data.get("invariant", "")))
+
+
 def _disabled(event: Happened) -> Told:
     says = "A notification endpoint failed for days and is disabled. Nothing is sent there any more."
     return Told(states.ENDPOINT_DISABLED, says, event.subject, event.id, f"/settings/notifications/{event.subject}/")
@@ -142,5 +149,6 @@ _TELLERS: dict[str, Callable[[Happened], Told | None]] = {
     "compensation.failed": _undo_failed,
     **{f"effect.{word}": _outcome for word in _LANDED_AFTER},
     "provider.down": _provider,
+    "integrity.broken": _disagree,
     "notification.endpoint_disabled": _disabled,
 }

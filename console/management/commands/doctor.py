@@ -110,5 +110,8 @@ def _providers() -> Iterator[Finding]:
 def _deployment() -> Iterator[Finding]:
     yield bool(settings.ALLOWED_HOSTS), f"ALLOWED_HOSTS {settings.ALLOWED_HOSTS}", "Name the hosts that people use."
     yield settings.SECURE_COOKIES, "cookies only over TLS", "Unset SECURE_COOKIES=0, unless nothing here is real."
+    kept = settings.ANCHOR_FILE or settings.ANCHOR_URL
+    remedy = "Set COUNTERMAND_ANCHOR_FILE or _URL: without it a rewritten history cannot be found. docs/audit.md"
+    yield bool(kept), f"heads of the sealed history are kept at {kept or 'no place outside this database'}", remedy
     static = Path(settings.STATIC_ROOT or "") / "staticfiles.json"
     yield static.exists(), f"static files in {settings.STATIC_ROOT}", "manage.py collectstatic --noinput"

@@ -13,7 +13,7 @@ from console.notifications import following, states
 from console.notifications.models import Cursor, Delivery, Message
 from ledger.models import Effect
 from ledger.providers.base import Answer
-from reconciliation import health
+from reconciliation import health, integrity
 from runs import actors, approvals, transition
 from tests import platform, undo
 from tests.fakes import FAKE
@@ -72,6 +72,16 @@ def test_a_provider_that_is_down_is_told_once(hook):
         health.not_reached("supplier", "connection refused", denied=False)
     following.follow()
     assert [one.reference for one in told(states.PROVIDER_DOWN)] == ["supplier"]
+
+
+def test_records_that_disagree_are_told(hook, owner_connection):
+    hook()
+    run, _ = new_run()
+    owner_connection.execute("UPDATE runs_run SET landed = 7 WHERE id = %s", (run.pk,))
+    integrity.check([run.pk])
+    following.follow()
+    one = told(states.RECORDS_DISAGREE)[0]
+    assert one.reference == integrity.open_ones()[0].ref and one.body["data"]["run"] == run.ref
 
 
 def test_only_those_who_chose_the_kind_are_told(hook):
