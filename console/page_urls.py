@@ -5,7 +5,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from console.metrics import pages as metrics
-from console.pages import actions, again, approvals, bulk, cases, help, machines, people, profile, runs, search, stops
+from console.pages import actions, again, approvals, audit, bulk, cases, help, machines, people, profile, runs, search, stops
 from console.pages import settings as settings_pages
 
 urlpatterns = [
@@ -52,6 +52,9 @@ urlpatterns = [
     path("settings/machines/new", machines.new_machine),
     path("settings/machines/<str:pk>/rotate", machines.rotate),
     path("settings/machines/<str:pk>/revoke", machines.revoke),
+    path("audit/", audit.event_list),
+    path("audit/export", audit.export),
+    path("audit/runs/<str:ref>/", audit.run_story),
     path("live/actions", actions.live_actions),
 ]
 if settings.PRACTICE:

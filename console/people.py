@@ -30,7 +30,7 @@ STOPS = frozenset({actors.RUN_CANCEL, actors.RUN_TERMINATE})
 SCOPES_BY_GROUP: dict[str, frozenset[str]] = {
     "Support": READS | STOPS | {actors.CASE_SETTLE, actors.OCCURRENCE_OPEN, actors.COMPENSATION_REQUEST},
     "Approver": READS | STOPS | {actors.APPROVAL_DECIDE, actors.COMPENSATION_REQUEST, actors.COMPENSATION_APPROVE},
-    "Auditor": READS,
+    "Auditor": READS | {actors.AUDIT_READ},
     "Admin": READS
     | STOPS
     | {actors.POLICY_CHANGE, actors.RULE_CHANGE, actors.NOTIFICATION_CHANGE, actors.PEOPLE_MANAGE, actors.CREDENTIAL_MANAGE},

@@ -19,6 +19,7 @@ from console.people import SCOPES_BY_GROUP
 from runs import actors
 from runs.actors import (
     APPROVAL_DECIDE,
+    AUDIT_READ,
     CASE_READ,
     CASE_SETTLE,
     CREDENTIAL_MANAGE,
@@ -104,6 +105,9 @@ DOORS: tuple[Door, ...] = (
     # Approvals
     *_read(RUN_READ, "read approvals", "/approvals/", "/approvals/<pk>/approve", "/approvals/<pk>/reject"),
     *_act(APPROVAL_DECIDE, "decide an approval", "/approvals/<pk>/approve", "/approvals/<pk>/reject"),
+    # Audit
+    *_read(AUDIT_READ, "read the audit trail", "/audit/", "/audit/runs/<ref>/"),
+    *_dialog(AUDIT_READ, "export events", "/audit/export"),
     # Settings and people
     *_read(PEOPLE_MANAGE, "see the settings", "/settings/"),
     *_read(PEOPLE_MANAGE, "look at people", "/settings/people/", "/settings/people/<pk>/"),

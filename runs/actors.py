@@ -24,6 +24,7 @@ OCCURRENCE_OPEN = "occurrence:open"
 NOTIFICATION_CHANGE = "notification:change"
 PEOPLE_MANAGE = "people:manage"
 CREDENTIAL_MANAGE = "credential:manage"
+AUDIT_READ = "audit:read"
 DEMO_START = "demo:start"
 
 MACHINE_SCOPES = frozenset({RUN_WORK, RUN_READ, RUN_CANCEL, CASE_READ})

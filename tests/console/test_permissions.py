@@ -80,6 +80,7 @@ def things() -> dict[str, str]:
     credential, _ = Credential.issue("spare", ["run:read"], ["*"])
     return {
         "/runs/ ref": run.ref,
+        "/audit/runs/ ref": run.ref,
         "/effects/ ref": effect.ref,
         "/cases/ ref": case.ref,
         "/cases/ pk": str(uuid.UUID(int=7)),
