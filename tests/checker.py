@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reconciliation import invariants, records
-from reconciliation.records import Row
 from reconciliation.invariants import BUCKETS, Found
+from reconciliation.records import Row
 
 __all__ = ["BUCKETS", "CHECKS", "OF_THE_PROVIDER", "History", "export", "violations"]
 
