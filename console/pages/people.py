@@ -19,10 +19,10 @@ from runs.errors import Problem
 LIST, NEW, ONE = "settings/people/list.html", "settings/people/new.html", "settings/people/detail.html"
 ONE_URL = "/settings/people/{pk}/"
 GROUPS = (
-    ("Support", "stops runs, works on cases"),
-    ("Approver", "stops runs, decides what runs and people ask to be approved"),
+    ("Support", "stops runs, works on cases, asks for undos"),
+    ("Approver", "stops runs, asks for undos, decides what runs and other people ask for"),
     ("Auditor", "reads everything, changes nothing"),
-    ("Admin", "looks after people, machine credentials and policies"),
+    ("Admin", "stops runs; looks after people, machine credentials, policies and rules"),
 )
 
 
