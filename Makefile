@@ -54,9 +54,11 @@ model: ## the model of stopping and sending, every state of it: what holds, and 
 	@$(BOOTSTRAP) dev --spin
 	@$(PYTHON) -m tests.model
 
-faults: ## the fault matrix: real processes, killed and cut at every boundary
+faults: ## the fault matrix, real processes killed and cut at every boundary, and longer random histories
 	@$(BOOTSTRAP) dev
-	@env -u DATABASE_URL -u DATABASE_OWNER_URL -u CELERY_BROKER_URL $(PYTHON) -m pytest -q tests/faults $(ARGS)
+	@rm -f $(HOME_DIR)/faults/*.cell.json
+	@env -u DATABASE_URL -u DATABASE_OWNER_URL -u CELERY_BROKER_URL COUNTERMAND_FAULTS=all COUNTERMAND_TWIN=long \
+		$(PYTHON) -m pytest -q tests/twin tests/faults $(ARGS); ended=$$?; $(PYTHON) -m tests.faults.report; exit $$ended
 
 doctor: ## what is missing on this machine
 	@$(BOOTSTRAP) base
