@@ -48,7 +48,7 @@ def play(flow: Flow, boundary: str, fault: str, expected: Cell | None = None) ->
 def _look(scene: Scene, expected: Cell | None) -> Cell:
     flow, effects, page = scene.flow, scene.flow.effects(scene.run), scene.flow.page(scene.run)
     log = flow.world.supplier_log(reference=scene.reference)
-    carried_out = Counter(entry["idempotency_key"] for entry in log if entry["kind"] == "execution")
+    carried_out = Counter(entry["idempotency_key"] for entry in log if entry["kind"] in ("execution", "cancellation"))
     return Cell(
         executions=max(carried_out.values(), default=0),
         arrivals=sum(entry["kind"] == "arrival" for entry in log),

@@ -31,7 +31,9 @@ def violations(flow: Flow) -> list[str]:
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         history = checker.export()
-    for entry in flow.world.supplier_log(kind="execution"):
+    for entry in flow.world.supplier_log():
+        if entry["kind"] not in ("execution", "cancellation") or not entry["idempotency_key"]:  # somebody else's undo has no key of ours
+            continue
         attempt = int(entry["attempt"]) if entry["attempt"] else None
         history.received.append({"operation_id": entry["idempotency_key"], "attempt": attempt, "executed": True})
     for executions in flow.executions:
