@@ -13,6 +13,7 @@ from console.auth import person_actor
 from console.notifications import queries as notifications
 from console.notifications.states import RECORDS_DISAGREE
 from console.pages.settings import NEEDED as SETTINGS
+from ledger import undo_pages
 from reconciliation import integrity
 from reconciliation import queue as cases
 from runs import actors, asking
@@ -69,6 +70,6 @@ def counts(actor: Actor) -> dict[str, int]:
         told = {"cases": cases.open_count()} if actor.may(actors.CASE_READ) else {}
         if actor.may(actors.NOTIFICATION_CHANGE):
             told["settings"] = notifications.failed_count()
-        return told | ({"approvals": asking.open_count()} if actor.may(actors.RUN_READ) else {})
+        return told | ({"approvals": asking.open_count() + undo_pages.open_count()} if actor.may(actors.RUN_READ) else {})
     except DatabaseError:
         return {}

@@ -5,7 +5,23 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from console.metrics import pages as metrics
-from console.pages import actions, again, approvals, audit, bulk, cases, help, machines, people, profile, runs, search, stops
+from console.pages import (
+    actions,
+    again,
+    approvals,
+    audit,
+    bulk,
+    cases,
+    help,
+    machines,
+    people,
+    profile,
+    runs,
+    search,
+    stops,
+    undo,
+    undo_rules,
+)
 from console.pages import settings as settings_pages
 
 urlpatterns = [
@@ -24,6 +40,11 @@ urlpatterns = [
     path("bulk/<str:pk>/", bulk.progress),
     path("effects/<str:ref>", runs.effect),
     path("effects/<str:ref>/again", again.do_again),
+    path("effects/<str:ref>/undo", undo.ask),
+    path("undo/<str:ref>/", undo.detail),
+    path("undo/<str:ref>/approve", undo.decide, {"verb": "approve"}),
+    path("undo/<str:ref>/reject", undo.decide, {"verb": "reject"}),
+    path("undo/<str:ref>/withdraw", undo.decide, {"verb": "withdraw"}),
     path("cases/", cases.case_list),
     path("cases/providers", cases.provider_list),
     path("cases/<str:ref>/", cases.case_detail),
@@ -39,6 +60,7 @@ urlpatterns = [
     path("metrics/", metrics.metrics),
     path("profile/", profile.profile),
     path("settings/", settings_pages.index),
+    path("settings/undo-rules/", undo_rules.rules),
     path("settings/notifications/", include("console.notifications.urls")),
     path("settings/people/", people.person_list),
     path("settings/people/new", people.new_person),

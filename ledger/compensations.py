@@ -77,7 +77,7 @@ def request(actor: Actor, operation_id: uuid.UUID, wanted: Wanted) -> tuple[Comp
 
     Raises `NotAllowed`, `NotFound`, `Invalid`, `NotEligible` (also when nobody could approve it), `ExceedsLanded`.
     """
-    _require_person(actor, actors.COMPENSATION_REQUEST, "ask for an undo")
+    require_asker(actor)
     _check(wanted)
     with transaction.atomic(durable=True):
         held = outcomes.lock(operation_id)
@@ -93,6 +93,11 @@ def request(actor: Actor, operation_id: uuid.UUID, wanted: Wanted) -> tuple[Comp
         made = _insert(actor, run, effect, wanted, verdict, now)
         endings.record(run, made, "requested", actor, {"reason": made.reason, "note": made.note, "rule_version": made.rule_version})
         return made, True
+
+
+def require_asker(actor: Actor) -> None:
+    """Raise `NotAllowed` unless this is a person who may ask for an undo."""
+    _require_person(actor, actors.COMPENSATION_REQUEST, "ask for an undo")
 
 
 def _require_person(actor: Actor, scope: str, what: str) -> None:

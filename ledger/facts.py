@@ -160,11 +160,14 @@ def _undone(sent: list[Compensation], reversals: list[Reversal], visible_days: i
 
 
 def _undo_failed(undo: Effect) -> dict[str, Any]:
-    why = {
-        states.REVERSED: "it had worked, and was taken back later",
-        states.ABSENT: "it is proved not to have happened",
-    }.get(undo.state, "it was refused")
-    return {"undo": "undo_failed", "undo_message": undo.provider_message if undo.state == states.REFUSED else "", "undo_why": why}
+    message = undo.provider_message if undo.state == states.REFUSED else ""
+    return {"undo": "undo_failed", "undo_message": message, "undo_why": undo_failed_why(undo)}
+
+
+def undo_failed_why(undo: Effect) -> str:
+    """Why an undo is not in effect, where its provider did not say."""
+    told = {states.REVERSED: "it had worked, and was taken back later", states.ABSENT: "it is proved not to have happened"}
+    return told.get(undo.state, "it was refused")
 
 
 def _amount(minor: int | None, currency: str) -> str:

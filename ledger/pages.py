@@ -12,14 +12,17 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from ledger import accounts, states
+from ledger import accounts, states, undo_pages
+from ledger.allowed import allowed_actions
 from ledger.facts import Records, effect_facts, records_of
 from ledger.models import Account, Effect, Evidence
 from ledger.money import UnknownCurrency, money_text
 from ledger.naming import action_words, provider_name
 from ledger.sentences import EffectFacts, detail, sentence
+from ledger.undo_allowed import allowed_on_effect
 from ledger.vocabulary import UNKNOWABLE
 from runs import transition
+from runs.actors import Actor
 from runs.models import Run
 from runs.pages import Standing
 
@@ -105,8 +108,8 @@ def _line_note(entry: Mapping[str, Any]) -> str:
 # The effects of a run
 
 
-def effects(run: Run) -> list[Context]:
-    """The context of `runs/detail.html#effects`, oldest first, in four queries; `case_url` and `case_ref` are left empty."""
+def effects(run: Run, actor: Actor | None = None) -> list[Context]:
+    """The context of `runs/detail.html#effects`, oldest first, in a few queries; `case_url` and `case_ref` are left empty."""
     rows = Effect.objects.filter(run=run).exclude(role=states.COMPENSATION).order_by("created_at", "operation_id")
     found = list(rows.prefetch_related(*accounts.ACTING)[:EFFECTS_MAX])
     records, now = records_of(found), transition.clock()
@@ -114,8 +117,21 @@ def effects(run: Run) -> list[Context]:
     for effect in found:
         effect.run = run
         facts = facts_of(effect, now, records[effect.pk])
-        shown.append(_effect(effect, facts, records[effect.pk]))
+        shown.append(_effect(effect, facts, records[effect.pk], now, actor))
     return shown
+
+
+def effect_actions(effects: Iterable[Effect], actor: Actor) -> dict[str, Context]:
+    """What the partial `effect_actions` shows for each of these effects, by id."""
+    found, now = list(effects), transition.clock()
+    records = records_of(found)
+    return {
+        str(effect.pk): {
+            "effect": {"id": str(effect.pk), "ref": effect.ref},
+            "allowed": _allowed(effect, records[effect.pk], now, actor),
+        }
+        for effect in found
+    }
 
 
 def facts_of(effect: Effect, now: datetime, records: Records) -> EffectFacts:
@@ -129,7 +145,7 @@ def facts_of(effect: Effect, now: datetime, records: Records) -> EffectFacts:
     return facts
 
 
-def _effect(effect: Effect, facts: EffectFacts, records: Records) -> Context:
+def _effect(effect: Effect, facts: EffectFacts, records: Records, now: datetime, actor: Actor | None) -> Context:
     shown = {
         "id": str(effect.pk),
         "ref": effect.ref,
@@ -150,8 +166,17 @@ def _effect(effect: Effect, facts: EffectFacts, records: Records) -> Context:
         "evidence": [piece(one, facts.provider_name) for one in records.evidence],
         "case_url": "",
         "case_ref": "",
+        "undos": undo_pages.lines(records.undos, now),
     }
-    return {"effect": shown, "says": sentence(facts), "more": detail(facts), "allowed": frozenset()}
+    return {"effect": shown, "says": sentence(facts), "more": detail(facts), "allowed": _allowed(effect, records, now, actor)}
+
+
+def _allowed(effect: Effect, records: Records, now: datetime, actor: Actor | None) -> frozenset[str]:
+    """What this person may do about the effect; nothing without an actor (a push)."""
+    if actor is None or effect.role != states.WORK:
+        return frozenset()
+    again = allowed_actions(effect.state, effect.role, effect.release, actor)
+    return again | allowed_on_effect(records.prospect(effect, now), actor)
 
 
 _SOURCE_WORDS = {

@@ -20,7 +20,7 @@ Namer = Callable[[dict[str, Any]], Context]
 """How the layer above says an action: {what, amount, currency, amount_text, provider_name, business_ref}."""
 
 SHOWN_MAX = 200
-TABS = (("to_decide", "To decide"), ("decided", "Decided lately"))
+TABS = (("to_decide", "To decide"), ("asked", "Asked by me"), ("decided", "Decided lately"))
 DECIDED_FOR = timedelta(days=7)
 
 _BECAME = {
@@ -35,6 +35,8 @@ _BECAME = {
 def find(tab: str) -> QuerySet[Approval]:
     """The approvals of a tab; undecided ones by when they run out."""
     rows = Approval.objects.select_related("run")
+    if tab == "asked":  # runs ask for confirmations, people for undoing
+        return rows.none()
     if tab == "decided":
         return rows.filter(decided_at__gte=transition.clock() - DECIDED_FOR).order_by("-decided_at", "id")
     return rows.filter(state="requested").order_by("expires_at", "id")

@@ -97,13 +97,15 @@ class CallView(APIView):
         return Response(answer.body, status=answer.status)
 
 
-def view(*, get: Call | None = None, post: Call | None = None, base: type[CallView] = CallView) -> Callable[..., Any]:
+def view(
+    *, get: Call | None = None, post: Call | None = None, patch: Call | None = None, base: type[CallView] = CallView
+) -> Callable[..., Any]:
     """The view of one path, for a urlconf."""
-    calls = {"GET": get, "POST": post}
+    calls = {"GET": get, "POST": post, "PATCH": patch}
     members: dict[str, Any] = {"calls": {verb: made for verb, made in calls.items() if made}}
     for verb, made in members["calls"].items():
         members[verb.lower()] = _handler(verb, made)
-    name = "".join(part.title() for part in (get or post).name.split("_"))  # type: ignore[union-attr]
+    name = "".join(part.title() for part in (get or post or patch).name.split("_"))  # type: ignore[union-attr]
     made_of_calls: type[CallView] = type(f"{name}View", (base,), members)
     return made_of_calls.as_view()
 
@@ -130,7 +132,7 @@ def described(verb: str, made: Call) -> Any:
         summary=title.rstrip("."),
         description=" ".join(rest.split()) + codes,
         tags=[made.tag],
-        request=(made.takes or Shape) if verb == "POST" else None,
+        request=None if verb == "GET" else made.takes or Shape,
         parameters=[made.takes] if made.takes and verb == "GET" else [],
         responses=answers,
         examples=[OpenApiExample("Example", made.example, request_only=True)] if made.example else [],

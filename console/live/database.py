@@ -22,6 +22,7 @@ from console.live.together import Together
 from console.live.who import Who
 from console.live.wire import Fragment, Watch, fragment, timeline_item
 from console.pages import fragments
+from ledger import undo_pages
 from reconciliation import queue as case_pages
 from reconciliation.models import Case
 from runs import actors, family, listing, pages, queries
@@ -165,5 +166,5 @@ def _newer(actor: Actor, watch: Watch, marks: Collection[str]) -> dict[str, int]
 
 
 def _counts() -> dict[str, dict[str, Any]]:
-    asked = Approval.objects.filter(state="requested").order_by()[:100].count()
+    asked = Approval.objects.filter(state="requested").order_by()[:100].count() + undo_pages.open_count()
     return {"nav": {"cases": case_pages.open_count(), "approvals": asked}, "runs": listing.counts(EVERYBODY)}

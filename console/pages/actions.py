@@ -10,7 +10,9 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from console.pages import fragments
 from console.pages.guard import page
 from console.pages.runs import actor_of
+from ledger import pages as effect_pages
 from ledger.models import Effect
+from ledger.states import WORK
 from reconciliation.models import Case
 from runs import actors, pages, queries
 from runs.actors import Actor
@@ -24,7 +26,7 @@ ROW, HEAD, CASE, EFFECT = "run-actions-", "run-head-actions-", "case-actions-", 
 def live_actions(request: HttpRequest) -> HttpResponse:
     """The inner HTML of each element asked for; what is unknown or may not be seen is left out."""
     ids, actor = request.GET.getlist("id")[:IDS_MAX], actor_of(request)
-    items = [*_of_runs(request, ids, actor), *_of_cases(request, ids, actor), *_of_effects(request, ids, actor)]
+    items = [*_of_runs(request, ids, actor), *_of_cases(request, ids, actor), *_of_effects(ids, actor)]
     return JsonResponse({"type": "fragments", "items": items})
 
 
@@ -39,15 +41,6 @@ def _of_runs(request: HttpRequest, ids: list[str], actor: Actor) -> Iterable[dic
         yield {"id": one, "html": html(request, run, actor)}
 
 
-def _of_effects(request: HttpRequest, ids: list[str], actor: Actor) -> Iterable[dict[str, Any]]:
-    wanted = {one: parse_uuid(one.removeprefix(EFFECT)) for one in ids if one.startswith(EFFECT)}
-    found = Effect.objects.select_related("run").in_bulk([pk for pk in wanted.values() if pk is not None]) if wanted else {}
-    for one, pk in wanted.items():
-        effect = found.get(pk) if pk else None
-        seen = effect is not None and queries.may_read(actor, effect.run.agent)
-        yield {"id": one, "html": fragments.effect_actions_html(request, effect, actor) if effect is not None and seen else ""}
-
-
 def _of_cases(request: HttpRequest, ids: list[str], actor: Actor) -> Iterable[dict[str, Any]]:
     wanted = {one: parse_uuid(one.removeprefix(CASE)) for one in ids if one.startswith(CASE)}
     if not wanted or not actor.may(actors.CASE_READ):
@@ -57,3 +50,15 @@ def _of_cases(request: HttpRequest, ids: list[str], actor: Actor) -> Iterable[di
         case = found.get(pk) if pk else None
         if case is not None:
             yield {"id": one, "html": fragments.case_actions_html(request, case, actor)}
+
+
+def _of_effects(ids: list[str], actor: Actor) -> Iterable[dict[str, Any]]:
+    wanted = {one: parse_uuid(one.removeprefix(EFFECT)) for one in ids if one.startswith(EFFECT)}
+    if not wanted:
+        return
+    found = Effect.objects.select_related("run").in_bulk([pk for pk in wanted.values() if pk is not None])
+    seen = {pk: effect for pk, effect in found.items() if effect.role == WORK and queries.may_read(actor, effect.run.agent)}
+    items = effect_pages.effect_actions(seen.values(), actor)
+    for one, pk in wanted.items():
+        item = items.get(str(pk))
+        yield {"id": one, "html": fragments.effect_actions_html(item) if item else ""}

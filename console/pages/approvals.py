@@ -1,4 +1,7 @@
-"""The inbox of confirmations that runs wait for. Doors: the domain decides who may decide, and whether it is still to be decided."""
+"""The inbox of what waits for an approver: confirmations that runs wait for, and requests to undo.
+
+Doors: the domain decides who may decide, and whether it is still to be decided.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from console.pages.guard import page
 from console.pages.runs import actor_of
 from console.recent import kept
 from ledger import pages as effect_pages
+from ledger import undo_pages
 from runs import actors, approvals, asking, transition
 from runs.errors import Problem, ReauthenticationRequired
 from runs.models import Approval
@@ -26,10 +30,19 @@ def approval_list(request: HttpRequest) -> HttpResponse:
     """`/approvals/`: what waits for a decision, and what was decided lately."""
     actor = actor_of(request)
     actor.require(actors.RUN_READ, None, "see approvals")
-    tab = "decided" if request.GET.get("tab") == "decided" else "to_decide"
+    tab = request.GET.get("tab", "to_decide")
+    tab = tab if tab in dict(asking.TABS) else "to_decide"
     found = [asking.shown(one, effect_pages.action_shown, actor) for one in asking.find(tab)[: asking.SHOWN_MAX]]
     tabs = [{"label": label, "url": f"/approvals/?tab={key}", "current": key == tab} for key, label in asking.TABS]
-    context = {"approvals": found, "tabs": tabs, "tab": tab, "may_decide": actor.may(actors.APPROVAL_DECIDE), "as_of": transition.clock()}
+    undos = [undo_pages.shown(one, actor) for one in undo_pages.find(tab, actor)[: undo_pages.SHOWN_MAX]]
+    context = {
+        "approvals": found,
+        "undos": undos,
+        "tabs": tabs,
+        "tab": tab,
+        "may_decide": actor.may(actors.APPROVAL_DECIDE),
+        "as_of": transition.clock(),
+    }
     return render(request, LIST, context)
 
 

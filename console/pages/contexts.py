@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from ledger import pages as effect_pages
-from ledger.allowed import allowed_actions
 from reconciliation import queue as case_pages
 from reconciliation import states as case_states
 from runs import asking, doing, family, pages, states
@@ -30,9 +29,9 @@ def head(run: Run, actor: Actor | None = None) -> Context:
     return context
 
 
-def effects(run: Run) -> list[Context]:
-    """The context of `runs/detail.html#effects`."""
-    found = effect_pages.effects(run)
+def effects(run: Run, actor: Actor | None = None) -> list[Context]:
+    """The context of `runs/detail.html#effects`; a push has no actor, and so no buttons."""
+    found = effect_pages.effects(run, actor)
     if run.needs_person:
         links = case_pages.links(item["effect"]["id"] for item in found)
         for item in found:
@@ -78,10 +77,7 @@ def while_reading(body: Context) -> tuple[str, ...]:
 
 def run_page(run: Run, actor: Actor, before: int | None = None) -> Context:
     """The context of the whole page."""
-    shown = effects(run)
-    for item in shown:
-        one = item["effect"]
-        item["allowed"] = allowed_actions(one["state"], one["role"], one["release"], actor)
+    shown = effects(run, actor)
     timeline, earlier = pages.timeline(run, effect_pages.names_of(shown), before=before)
     return head(run, actor) | {
         "account": effect_pages.account(run, shown),

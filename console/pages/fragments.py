@@ -13,8 +13,6 @@ from django.template.loader import render_to_string
 
 from console.pages import contexts
 from ledger import pages as effects
-from ledger.allowed import allowed_actions
-from ledger.models import Effect
 from reconciliation import pages as cases
 from reconciliation import queue
 from reconciliation.models import Case
@@ -100,11 +98,10 @@ def head_actions_html(request: HttpRequest, run: Run, actor: Actor) -> str:
     return render_to_string(f"{RUN}#actions", context, request)
 
 
-def effect_actions_html(request: HttpRequest, effect: Effect, actor: Actor) -> str:
-    allowed = allowed_actions(effect.state, effect.role, effect.release, actor)
-    item = {"effect": {"id": str(effect.pk), "ref": effect.ref}, "allowed": allowed}
-    return render_to_string(f"{RUN}#effect_actions", {"item": item}, request)
-
-
 def case_actions_html(request: HttpRequest, case: Case, actor: Actor) -> str:
     return render_to_string("reconciliation/cases/detail.html#actions", cases.page(case, actor), request)
+
+
+def effect_actions_html(item: dict[str, Any]) -> str:
+    """What this person may ask about one effect."""
+    return render_to_string(f"{RUN}#effect_actions", {"item": item})

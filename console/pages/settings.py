@@ -14,6 +14,7 @@ from runs.errors import NotAllowed
 PLACES = (
     ("/settings/people/", "People", "Who may get in, and what each of them may do.", actors.PEOPLE_MANAGE),
     ("/settings/machines/", "Machine credentials", "Tokens of agents and other programs: make, replace, revoke.", actors.CREDENTIAL_MANAGE),
+    ("/settings/undo-rules/", "Rules of undoing", "What may be undone, up to which amount, and how many must approve.", actors.RULE_CHANGE),
     (
         "/settings/notifications/",
         "Notifications",

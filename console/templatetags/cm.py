@@ -26,8 +26,8 @@ from runs.wording import Lead, Part, Ref
 register = template.Library()
 
 AGENT_TEXT_MAX = 20_000  # characters shown of a text that came from outside
-_OURS = re.compile(r"[REQ]-[0-9A-HJKMNP-TV-Z]{10}\Z")
-_PLACES = {"R-": "/runs/", "E-": "/effects/", "Q-": "/cases/"}  # each redirects to the address in its full form
+_OURS = re.compile(r"[REQC]-[0-9A-HJKMNP-TV-Z]{10}\Z")
+_PLACES = {"R-": "/runs/", "E-": "/effects/", "Q-": "/cases/", "C-": "/undo/"}  # each redirects to the address in its full form
 NOTHING = "\u2014"
 
 

@@ -22,12 +22,16 @@ from django.test import Client
 from console import people, permissions
 from console.models import Credential
 from console.permissions import KINDS, MACHINE, NO_GROUP, NOBODY, Door, door_of, routes
+from ledger import compensations, rulebook
+from ledger.models import Compensation
+from ledger.prospects import Wanted
+from ledger.rulebook import NewTerms
 from runs import actors, bulk
 from tests import wire
 from tests.console.browsing import person
 from tests.console.test_pages_approvals import asked
 from tests.console.test_pages_cases import conflicting
-from tests.makers import WORKER, new_run, send
+from tests.makers import ADMIN, SUPPORT, WORKER, new_run, send, tell
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -63,6 +67,13 @@ BODIES: dict[str, dict[str, Any]] = {
     "/api/v1/cases/<case>/confirmation": {"agree": True},
     "/api/v1/cases/<case>/pass": {"notes": "n"},
     "/api/v1/effects/<effect>/left-in-place": {"reason": "r"},
+    "/api/v1/compensations": {"effect": "E-0000000000", "amount": 1, "currency": "EUR", "reason": "duplicate"},
+    "/api/v1/compensations/<compensation>": {"version": 1, "amount": 1},
+    "/api/v1/compensations/<compensation>/decision": {"decision": "approved", "version": 1},
+    "/api/v1/compensations/<compensation>/withdrawal": {"reason": "r"},
+    "/undo/<ref>/reject": {"comment": "no"},
+    "/undo/<ref>/withdraw": {"comment": "no"},
+    "/effects/<ref>/undo": {"amount": "1.00", "reason": "duplicate"},
     "/api/v1/occurrences": {"provider": "supplier", "action": "create_order", "business_ref": "PO-7", "reason": "r"},
     "/approvals/<pk>/reject": {"comment": "no"},
 }
@@ -76,6 +87,7 @@ def things() -> dict[str, str]:
     case = conflicting()
     _, approval = asked()
     job = bulk.request(replace(WORKER, id="walker", name="walker"), "many", names=[run.ref])  # a token reads what itself asked for
+    undo = undo_request()
     somebody = User.objects.create(username="somebody", first_name="Some")
     credential, _ = Credential.issue("spare", ["run:read"], ["*"])
     return {
@@ -84,6 +96,8 @@ def things() -> dict[str, str]:
         "/effects/ ref": effect.ref,
         "/cases/ ref": case.ref,
         "/cases/ pk": str(uuid.UUID(int=7)),
+        "/undo/ ref": undo.ref,
+        "compensation": undo.ref,
         "/bulk/ pk": str(job.pk),
         "/approvals/ pk": str(approval.pk),
         "/settings/people/ pk": str(somebody.pk),
@@ -104,6 +118,17 @@ def things() -> dict[str, str]:
         "provider_id": "nobody",
         "uidb36": "1",
     }
+
+
+def undo_request() -> Compensation:
+    """An order that landed, and somebody's request to undo it."""
+    people_there = [person(name, "Approver") for name in ("Ada", "Ben")]
+    assert people_there
+    rulebook.change(ADMIN, "supplier", "create_order", "EUR", NewTerms(), "for the walk")
+    run, token = new_run()
+    sent = send(run, token, ref="PO-8")
+    tell(sent, "landed")
+    return compensations.request(SUPPORT, sent.effect.pk, Wanted(12500, "EUR", "duplicate"))[0]
 
 
 def fill(path: str, values: dict[str, str]) -> str:
@@ -138,6 +163,8 @@ def ask(client: Client, method: str, path: str, address: str) -> HttpResponse:
     if method == "GET":
         return client.get(address + QUERIES.get(path, ""))
     body = BODIES.get(path, {})
+    if method == "PATCH":
+        return client.patch(address, body, content_type="application/json")
     return client.post(address, body, content_type="application/json") if path.startswith("/api/") else client.post(address, body)
 
 

@@ -18,8 +18,10 @@ from console.auth import TokenRefused, credential_for, person_actor
 from console.embedded.demo import write_private
 from console.models import Credential
 from examples.purchase_orders.agent import APPROVAL_OVER
-from ledger import policies
+from ledger import policies, rulebook
 from ledger.models import ActionPolicy
+from ledger.money import exponent
+from ledger.rulebook import NewTerms
 from runs import actors
 from runs.actors import MACHINE_SCOPES
 
@@ -31,11 +33,13 @@ PEOPLE = {
     "admin": ("Ash", "Admin", "Admin"),
 }
 MACHINE = "demo-agents"
+# Currency → what may be undone at most, and from where on two must approve; major units.
+UNDO_LIMITS = {"EUR": (10_000, 1_000), "GBP": (10_000, 1_000), "USD": (10_000, 1_000), "JPY": (1_000_000, 100_000), "KWD": (3_000, 300)}
 RENEW_WITHIN = timedelta(days=7)
 
 
 class Command(BaseCommand):
-    help = "Make the demo's people, its agents' token and its limit for orders. Passwords and a live token stay what they are."
+    help = "Make the demo's people, its agents' token, its limit for orders and rules of undoing. Passwords and a live token stay."
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not settings.PRACTICE:
@@ -45,6 +49,7 @@ class Command(BaseCommand):
         known["people"] = {name: _person(name, known) for name in PEOPLE}
         known["agent_token"] = _token(known.get("agent_token"))
         _limit_orders()
+        _allow_undoing()
         write_private(path, json.dumps(known, indent=2))
         self.stdout.write(f"People and token are in {path}.")
 
@@ -68,6 +73,16 @@ def _limit_orders() -> None:
         policies.require_approval(
             actor, "supplier", "create_order", "over", Decimal(APPROVAL_OVER), "Large orders are confirmed by a person."
         )
+
+
+def _allow_undoing() -> None:
+    """The administrator lets orders be undone for 30 days, in each currency of the practice ground, once."""
+    actor = person_actor(User.objects.get(username="admin"))
+    for currency, (most, second) in UNDO_LIMITS.items():
+        unit = 10 ** exponent(currency)
+        new = NewTerms(max_amount=most * unit, days_after_landing=30, approvals=1, second_from=second * unit)
+        if rulebook.current("supplier", "create_order", currency) is None:
+            rulebook.change(actor, "supplier", "create_order", currency, new, "Orders can be undone for a month; large ones by two.")
 
 
 def _token(known: str | None) -> str:
