@@ -14,6 +14,7 @@ from reconciliation.models import ProviderHealth
 from runs import actors, timeline, transition
 
 FAILURES_BEFORE_ALERT = 3
+NOTED_EVERY = timedelta(seconds=1)
 RECOVERY_SPREAD = timedelta(seconds=5)
 LOOKED_BY = timedelta(seconds=60)
 NOT_PUT_OFF_LONGER = timedelta(hours=1)
@@ -22,6 +23,9 @@ RECONCILER = actors.system("reconciler")
 
 def reached(provider: str) -> None:
     """A look was answered. Ends an outage: the alert clears, and what waited for the provider is looked at soon."""
+    lately = ProviderHealth.objects.filter(pk=provider, unreachable_since=None, alerted_at=None, last_answer_at__gt=Now() - NOTED_EVERY)
+    if lately.exists():  # a commit for each of many answers would tell nothing new
+        return
     with transaction.atomic(durable=True):
         row = _lock(provider)
         was_down, alerted = row.unreachable_since, row.alerted_at

@@ -27,6 +27,7 @@ def _looks() -> dict[str, Any]:
     import httpx
     from django.conf import settings
 
+    import console.celery  # noqa: F401 - hints go where they would go
     from console.embedded.processes import LOCALHOST, free_port, make_broker_folder
     from ledger import catalogue, intents, outcomes
     from ledger.models import Effect
