@@ -95,9 +95,20 @@ def report(
         body=excerpt(response),
         body_sha256=sha256(response),
         # The sender's own clock: only what a provider says of itself is the provider's time.
-        detail={"observed_at": observed_at.isoformat()} if observed_at else {},
+        detail=({"observed_at": observed_at.isoformat()} if observed_at else {}) | _message(verdict, response),
     )
     return hear(actor, operation_id, attempt, fact)
+
+
+def _message(verdict: str, response: Any) -> dict[str, str]:
+    """Why a provider refused, in its own words, where they usually stand in an answer."""
+    if verdict != states.REFUSED or not isinstance(response, dict):
+        return {}
+    inner = response.get("error")
+    places = (response, inner) if isinstance(inner, dict) else (response,)
+    words = (place.get(name) for place in places for name in ("message", "detail", "title"))
+    said = next((word for word in words if isinstance(word, str) and word.strip()), "")
+    return {"message": said.strip()[:500]} if said else {}
 
 
 def hear(actor: Actor, operation_id: uuid.UUID, attempt: int, fact: Fact) -> tuple[str, Effect]:

@@ -44,6 +44,7 @@ WHERE effect_id = %s AND number = %s
 _EFFECT = """
 UPDATE ledger_effect SET state = %s, version = version + 1, external_id = coalesce(nullif(%s, ''), external_id),
     provider_time = coalesce(%s, provider_time), landed_amount = %s, landed_currency = %s, how_we_know = 'sender', known_by = '',
+    provider_message = coalesce(nullif(%s, ''), provider_message),
     known_position = %s, known_at = %s, holds_action = %s, next_look_at = NULL, person_after = NULL, look_token = NULL, look_until = NULL
 WHERE operation_id = %s
 """
@@ -90,7 +91,8 @@ def _write(cursor: Any, actor: Actor, op: uuid.UUID, run: tuple[Any, ...], row: 
         observed = (fact.external_id, fact.amount, fact.currency, fact.provider_time, now, fact.body, fact.body_sha256)
         cursor.execute(_EVIDENCE, (new_id(), op, number, fact.verdict, *observed, *who, Jsonb(fact.detail)))
         cursor.execute(_ATTEMPT, (fact.verdict, now, now, op, number))
-        known = (fact.external_id, fact.provider_time, landed_amount, landed_currency, version + 1, now, landed)
+        said = str(fact.detail.get("message", ""))[:500]
+        known = (fact.external_id, fact.provider_time, landed_amount, landed_currency, said, version + 1, now, landed)
         cursor.execute(_EFFECT, (fact.verdict, *known, op))
         cursor.execute(_RUN, (version + 1, int(landed), run_id))
         cursor.execute(INSERT_EVENT, event_values(run_id, version + 1, f"effect.{fact.verdict}", actor, ref, data))

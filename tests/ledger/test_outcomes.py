@@ -155,3 +155,17 @@ def test_evidence_of_what_disagrees_is_all_kept(sent):
     assert tell(sent, "refused", response={"code": 2}) in ("agrees", "late_evidence", "conflicts")
     assert again(sent).state == "conflicted"
     assert Evidence.objects.filter(effect=sent.effect).count() == 3
+
+
+@pytest.mark.parametrize(
+    "response", [{"detail": "We no longer make these."}, {"error": {"message": "We no longer make these.", "code": 7}}]
+)
+def test_why_a_provider_refused_is_said_in_its_own_words(sent, response):
+    tell(sent, "refused", response=response)
+    assert again(sent).provider_message == "We no longer make these."
+
+
+@pytest.mark.parametrize("response", [None, "no", {"detail": 4}, {"error": {"message": ["a"]}}, {"message": "   "}])
+def test_a_refusal_without_words_says_nothing_of_its_own(sent, response):
+    tell(sent, "refused", response=response)
+    assert (again(sent).state, again(sent).provider_message) == ("refused", "")

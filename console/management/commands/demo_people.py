@@ -27,6 +27,7 @@ from runs.actors import MACHINE_SCOPES
 
 PEOPLE = {
     "support": ("Sam", "Support", "Support"),
+    "support2": ("Pia", "Support", "Support"),
     "approver": ("Ada", "Approver", "Approver"),
     "approver2": ("Ben", "Approver", "Approver"),
     "auditor": ("Ode", "Auditor", "Auditor"),
