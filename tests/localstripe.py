@@ -36,9 +36,10 @@ class Localstripe:
         return [thing for thing in things if reference in (None, thing["metadata"].get("countermand_reference"))]
 
     def executions(self) -> list[dict[str, Any]]:
-        """The payments that were taken, as the checker wants a provider's log."""
-        taken = [thing["metadata"] for thing in self.payments() if thing["status"] == "succeeded"]
-        return [{"operation_id": ours["countermand_operation"], "attempt": None, "executed": True} for ours in taken]
+        """The payments and refunds of ours that were carried out, as the checker wants a provider's log."""
+        done = [thing["metadata"] for thing in (*self.payments(), *self.refunds()) if thing["status"] == "succeeded"]
+        ours = [told["countermand_operation"] for told in done if "countermand_operation" in told]
+        return [{"operation_id": operation, "attempt": None, "executed": True} for operation in ours]
 
     def send_events(self, url: str, secret: str) -> None:
         """From now on (and until the process ends) it tells that address what happens, a second later."""
