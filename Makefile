@@ -31,7 +31,7 @@ test-services: ## the tests that a real PostgreSQL and real brokers could fail, 
 	@set -e; tests="services or broker"; for broker in $(SERVICES_BROKERS); do \
 		echo "== $${tests} on PostgreSQL and $${broker%%:*}"; \
 		DATABASE_OWNER_URL="$(SERVICES_OWNER_URL)" DATABASE_URL="$(SERVICES_APP_URL)" CELERY_BROKER_URL="$$broker" \
-			$(PYTHON) -m pytest -q -n $(TEST_WORKERS) -m "$${tests}" $(ARGS); \
+			$(PYTHON) -m pytest -q -m "$${tests}" $(ARGS); \
 		tests=broker; \
 	done
 

@@ -22,11 +22,13 @@ from console.embedded.processes import LOCALHOST, free_port, make_broker_folder
 HOME = Path(os.environ.get("COUNTERMAND_HOME") or Path(__file__).resolve().parent.parent / ".countermand")
 PREFIX = "countermand_test_"
 NAME = f"{PREFIX}{os.getpid()}"
-# A worker of pytest-xdist inherits what its controller has set below, and stands on a database of its own on the same server.
+# A worker of pytest-xdist inherits what its controller has set below. Each has a server of its own, because what is told and sealed
+# waits for every older transaction of a server.
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 OUTER = {name: os.environ.get(f"SUITE_{name}", os.environ.get(name, "")) for name in ("DATABASE_OWNER_URL", "DATABASE_URL")}
 os.environ.update({f"SUITE_{name}": url for name, url in OUTER.items()})
 EXTERNAL_URL = OUTER["DATABASE_OWNER_URL"]
-EMBEDDED = None if EXTERNAL_URL else postgres.server("test", HOME)
+EMBEDDED = None if EXTERNAL_URL else postgres.server(f"test-{WORKER}" if WORKER else "test", HOME)
 
 
 def named(url: str, database: str) -> str:
