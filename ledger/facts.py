@@ -18,6 +18,7 @@ from ledger.prospects import Prospect
 from ledger.rules import Terms
 from ledger.sentences import EffectFacts
 from runs.errors import ProviderUnknown
+from runs.shapes import first_cancels
 from runs.wording import moment_text
 
 _WITHHELD_BY_STOP = frozenset({"cancel", "terminate", "cancelled", "terminated"})
@@ -41,6 +42,7 @@ class Records:
     undos: list[Compensation] = field(default_factory=list)
     reversals: list[Reversal] = field(default_factory=list)
     terms: Terms | None = None
+    terminated: bool = False
 
     def prospect(self, effect: Effect, now: datetime) -> Prospect:
         """Whether an undo of the effect can be asked for."""
@@ -48,7 +50,7 @@ class Records:
 
 
 def records_of(effects: Iterable[Effect]) -> dict[uuid.UUID, Records]:
-    """What is on record of several effects, in at most five queries."""
+    """What is on record of several effects, in at most six queries."""
     effects = list(effects)
     ids = [effect.pk for effect in effects]
     found: dict[uuid.UUID, Records] = defaultdict(Records)
@@ -57,7 +59,15 @@ def records_of(effects: Iterable[Effect]) -> dict[uuid.UUID, Records]:
         found[attempt.effect_id].attempts.append(attempt)
     for evidence in Evidence.objects.filter(effect__in=ids).order_by("at", "id"):
         found[evidence.effect_id].evidence.append(evidence)
+    _add_terminations(effects, found)
     return found
+
+
+def _add_terminations(effects: list[Effect], found: dict[uuid.UUID, Records]) -> None:
+    """A run that was cancelled and then terminated was stopped by the cancel."""
+    first = first_cancels(list({effect.run_id for effect in effects}), run__cancel_mode="terminate")
+    for effect in effects:
+        found[effect.pk].terminated = effect.run_id in first and first[effect.run_id].mode == "terminate"
 
 
 def _add_undos(effects: list[Effect], found: dict[uuid.UUID, Records]) -> None:
@@ -88,6 +98,7 @@ def effect_facts(effect: Effect, now: datetime, records: Records | None = None) 
         answer_wait_s=(effect.answer_by - now).total_seconds() if effect.answer_by else None,
         cancel_at=effect.run.asked_at,
         cancel_seq=effect.run.cancel_position,
+        terminated=records.terminated,
         outcome_seq=effect.known_position,
         relative=relative_to_cancel(effect),  # type: ignore[arg-type]
         how_we_know=effect.how_we_know or None,  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 
 _VERBS = ("create_", "place_", "make_", "send_", "post_", "issue_")
+_UNDOING = {"cancel_": "cancellation", "refund_": "refund", "void_": "voiding", "reverse_": "reversal"}
 
 
 def provider_name(name: str) -> str:
@@ -13,7 +14,10 @@ def provider_name(name: str) -> str:
 
 
 def action_words(action: str) -> str:
-    """An action as a thing that people talk of: `create_order` is an order."""
+    """An action as a thing that people talk of: `create_order` is an order, `cancel_order` an order cancellation."""
+    for verb, noun in _UNDOING.items():
+        if action.startswith(verb):
+            return f"{action.removeprefix(verb).replace('_', ' ')} {noun}"
     for verb in _VERBS:
         action = action.removeprefix(verb)
     return action.replace("_", " ")

@@ -19,7 +19,8 @@ Source = Literal["sender", "look", "webhook", "person"]
 class EffectFacts:
     """What a sentence needs to know of one effect. Times are aware datetimes, lengths are seconds, amounts are ready text.
 
-    `relative` compares our own records: did the outcome's record come before or after the cancel's (None: no cancel).
+    `terminated`: a termination stopped the run, not a cancel. `relative` compares our own records: did the outcome's record come
+    before or after that of the stop (None: no stop).
     With `answer_by` the wait is said as a moment, for a page that stays open, instead of as `answer_wait_s`.
     `looks_planned` counts the schedule before a person is asked, `next_look_at` is the next of them.
     """
@@ -36,6 +37,7 @@ class EffectFacts:
     answer_by: datetime | None = None
     cancel_at: datetime | None = None
     cancel_seq: int | None = None
+    terminated: bool = False
     outcome_seq: int | None = None
     relative: Literal["before", "after"] | None = None
 
@@ -121,6 +123,23 @@ _SHORT = {
 }
 
 
+@dataclass(frozen=True)
+class _Stop:
+    """What stopped the run, as a thing, as what happened, and as an act."""
+
+    noun: str
+    accepted: str
+    doing: str
+
+
+_CANCEL = _Stop("the cancel", "the cancel was accepted", "Cancelling")
+_TERMINATION = _Stop("the termination", "the run was terminated", "Terminating")
+
+
+def _stop(facts: EffectFacts) -> _Stop:
+    return _TERMINATION if facts.terminated else _CANCEL
+
+
 def _declared(facts: EffectFacts) -> Parts:
     return say(Lead("Not sent yet."), f" This {facts.action_words} is planned. Nothing of it has left us.")
 
@@ -151,7 +170,7 @@ def _sending(facts: EffectFacts) -> Parts:
         Lead("In flight."),
         f" We had already sent this {facts.action_words} to {facts.provider_name}",
         _at(facts.sent_at),
-        " when the cancel was accepted at ",
+        f" when {_stop(facts).accepted} at ",
         facts.cancel_at,
         ". It can't be called back. We are waiting for the answer and will start nothing new.",
         " If it lands, you can ask for it to be undone."
@@ -183,21 +202,21 @@ def _landed_plain(facts: EffectFacts) -> Parts:
 
 def _landed_before(facts: EffectFacts) -> Parts:
     return say(
-        Lead("Landed before the cancel."),
+        Lead(f"Landed before {_stop(facts).noun}."),
         _confirmed(facts),
-        say("; the cancel was accepted at ", facts.cancel_at) if facts.cancel_at else None,
-        ". Cancelling did not change it. It is in effect now.",
+        say(f"; {_stop(facts).accepted} at ", facts.cancel_at) if facts.cancel_at else None,
+        f". {_stop(facts).doing} did not change it. It is in effect now.",
     )
 
 
 def _landed_after(facts: EffectFacts) -> Parts:
-    sent = say(" It was sent", _at(facts.sent_at), ", before the cancel was accepted", _at(facts.cancel_at), "; ")
+    sent = say(" It was sent", _at(facts.sent_at), f", before {_stop(facts).accepted}", _at(facts.cancel_at), "; ")
     told = say(f"{facts.provider_name}'s answer reached us", _at(facts.answered_at))
     if facts.how_we_know == "person":
         told = _found(facts, "it happened")
     clock = say(f" By {facts.provider_name}'s clock it happened at ", facts.provider_time, ".")
     return say(
-        Lead("Landed. We learned it after the cancel."),
+        Lead(f"Landed. We learned it after {_stop(facts).noun}."),
         sent,
         told,
         ". It is in effect now.",

@@ -138,6 +138,7 @@ def _facts(run: Run, standing: Standing, request: CancelRequest | None) -> Heade
         in_effect=standing.in_effect,
         unknown=standing.unknown,
         never_sent=standing.never_sent,
+        cases_open=run.needs_person,
         asked_by=request.actor_name if request else "",
         asked_at=_asked_at(run, request) if request else None,
         reason=request.reason if request else "",

@@ -27,6 +27,7 @@ class HeaderFacts:
     in_effect: int = 0
     unknown: int = 0
     never_sent: int = 0
+    cases_open: int = 0
 
     asked_by: str = ""
     asked_at: datetime | None = None
@@ -144,11 +145,7 @@ def _terminated(facts: HeaderFacts, tail: str) -> Parts:
 
 def _settled(facts: HeaderFacts, tail: str, all_well: str, otherwise: str) -> Parts:
     if tail in ("", states.RECONCILED):
-        accounted = f" All {count(facts.actions, 'action')} are accounted for." if facts.actions > 1 else ""
-        if facts.actions == 1:
-            accounted = " Its one action is accounted for."
-        if facts.actions == 0:
-            accounted = " It had sent nothing."
+        accounted = _accounted(facts)
         late = " Some were unknown for a while; they are settled now." if tail == states.RECONCILED else ""
         if late and facts.actions == 1:
             late = " It was unknown for a while and is settled now."
@@ -157,7 +154,16 @@ def _settled(facts: HeaderFacts, tail: str, all_well: str, otherwise: str) -> Pa
     if not facts.unsettled and facts.children_unsettled + facts.children_open:
         runs = count(facts.children_unsettled or facts.children_open, "child run")
         return say(f"{otherwise} {runs} not settled.{person}")
+    if not facts.unsettled:  # every action is settled; something else of the run is with a person, such as clean-up left behind
+        cases = facts.cases_open or 1
+        return say(f"{all_well}{_accounted(facts)} {count(cases, 'case')} about it {'waits' if cases == 1 else 'wait'} for a person.")
     return say(f"{otherwise} ", _unsettled(facts), f".{person}")
+
+
+def _accounted(facts: HeaderFacts) -> str:
+    if facts.actions == 0:
+        return " It had sent nothing."
+    return " Its one action is accounted for." if facts.actions == 1 else f" All {count(facts.actions, 'action')} are accounted for."
 
 
 def _in_effect(facts: HeaderFacts) -> str:

@@ -45,11 +45,11 @@ def run_shape(run: Run) -> Json:
     }
 
 
-def first_cancels(run_ids: list[uuid.UUID]) -> dict[uuid.UUID, CancelRequest]:
+def first_cancels(run_ids: list[uuid.UUID], **narrow: Any) -> dict[uuid.UUID, CancelRequest]:
     """For each run the request whose who, when and why stand for ever."""
     if not run_ids:
         return {}
-    requests = CancelRequest.objects.filter(run__in=run_ids, answer="accepted").order_by("run_id", "position").distinct("run_id")
+    requests = CancelRequest.objects.filter(run__in=run_ids, answer="accepted", **narrow).order_by("run_id", "position").distinct("run_id")
     return {request.run_id: request for request in requests}
 
 

@@ -449,3 +449,4 @@ def test_children_with_their_states_and_what_was_left_behind():
     said = shown(run)
     assert "The first part Cancelled" in said
     assert "Cleanup did not reach release-hold: no worker took it within 10 minutes." in said
+    assert "Stopped. It had sent nothing. 1 case about it waits for a person." in said

@@ -291,6 +291,21 @@ def test_terminated_at_once_with_the_exact_sentence():
     assert "Terminated — effects pending" in said
 
 
+@pytest.mark.parametrize("cancelled_first", [False, True])
+def test_what_is_learned_later_names_what_stopped_the_run(cancelled_first):
+    run, token = new_run()
+    landed, late = send(run, token, ref="PO-1"), send(run, token, ref="PO-2", step="more")
+    tell(landed, "landed", external_id="S-1")
+    if cancelled_first:
+        cancel(run)
+    terminated(run)
+    tell(late, "landed", external_id="S-2")
+    said = text(person().get(f"/runs/{run.ref}/"))
+    stop, how = ("cancel", "the cancel was accepted") if cancelled_first else ("termination", "the run was terminated")
+    assert f"Landed before the {stop}." in said and f"; {how} at" in said
+    assert f"Landed. We learned it after the {stop}." in said and f"before {how} at" in said
+
+
 def test_a_stale_preview_stops_the_terminate_and_shows_what_changed():
     run, token = new_run()
     client = person()

@@ -19,7 +19,9 @@ class Cell(NamedTuple):
 LANDED = "Landed. Supplier confirmed this order at «t»."
 BY_A_LOOK = f"{LANDED} It is in effect now. We know it from a look at Supplier."
 BEFORE = "Landed before the cancel. Supplier confirmed this order at «t»; the cancel was accepted at «t». Cancelling did not change it."
+BEFORE_TERMINATION = "Landed before the termination. Supplier confirmed this order at «t»; the run was terminated at «t»."
 AFTER = "Landed. We learned it after the cancel. It was sent at «t», before the cancel was accepted at «t»;"
+AFTER_TERMINATION = "Landed. We learned it after the termination. It was sent at «t», before the run was terminated at «t»;"
 NOT_SENT = "Not sent. This order was stopped before it left us. Nothing reached Supplier. There is nothing to undo."
 NOTHING = "Stopped. It had sent nothing."
 TERMINATED = "Terminated by Admin at «t»."
@@ -69,14 +71,14 @@ MATRIX: dict[tuple[str, str], Cell] = {
     # F2: the same, but the run closes at once: what was sending is unknown until its facts come, and clean-up is left behind.
     ("B1", "F2"): Cell(0, 0, "none", "terminated", TERMINATED),
     ("B2", "F2"): Cell(0, 0, "withheld", "terminated", NOT_SENT),
-    ("B3", "F2"): Cell(1, 1, "landed", "terminated_reconciled", AFTER),
-    ("B4", "F2"): Cell(1, 1, "landed", "terminated_reconciled", AFTER),
-    ("B5", "F2"): Cell(1, 1, "landed", "terminated_reconciled", AFTER),
-    ("B6", "F2"): Cell(1, 1, "landed", "terminated_reconciled", AFTER),
-    ("B7", "F2"): Cell(1, 1, "landed", "terminated", BEFORE),
+    ("B3", "F2"): Cell(1, 1, "landed", "terminated_reconciled", AFTER_TERMINATION),
+    ("B4", "F2"): Cell(1, 1, "landed", "terminated_reconciled", AFTER_TERMINATION),
+    ("B5", "F2"): Cell(1, 1, "landed", "terminated_reconciled", AFTER_TERMINATION),
+    ("B6", "F2"): Cell(1, 1, "landed", "terminated_reconciled", AFTER_TERMINATION),
+    ("B7", "F2"): Cell(1, 1, "landed", "terminated", BEFORE_TERMINATION),
     ("B8", "F2"): Cell(0, 0, "none", "terminated_unresolved", "Cleanup did not reach one: the run was terminated."),
-    ("B10", "F2"): Cell(1, 1, "landed", "terminated_reconciled", AFTER),
-    ("B11", "F2"): Cell(1, 1, "landed", "terminated_reconciled", AFTER),
+    ("B10", "F2"): Cell(1, 1, "landed", "terminated_reconciled", AFTER_TERMINATION),
+    ("B11", "F2"): Cell(1, 1, "landed", "terminated_reconciled", AFTER_TERMINATION),
     # F3: nothing is sent again that may have left; what never left is sent again once that is proved.
     ("B1", "F3"): DONE,
     ("B2", "F3"): DONE,
