@@ -70,6 +70,13 @@ def names_of(shown: Iterable[Context]) -> dict[str, str]:
     return {one["ref"]: " ".join(filter(None, [one["what"], amount, one["business_ref"]])) for one, amount in told}
 
 
+def undo_names(run: Run) -> dict[str, str]:
+    """What each undo that was carried out for the run is called."""
+    return names(
+        Effect.objects.filter(run=run, role=states.COMPENSATION).order_by("-created_at").values_list("ref", flat=True)[:EFFECTS_MAX]
+    )
+
+
 def name_of(action: str, amount: int | None, currency: str | None) -> str:
     """`order $238.80 USD`."""
     return " ".join(filter(None, [action_words(action), amount_text(amount, currency)]))

@@ -20,6 +20,7 @@ _LANES: dict[str, tuple[str, str]] = {
     "child": (CHILD, "Child"),
     "children": (CHILD, "Child"),
     "approval": (PERSON, "Person"),
+    "compensation": (PERSON, "Person"),
     "case": (PERSON, "Person"),
     "cancel": (PERSON, "Person"),
     "terminate": (PERSON, "Person"),

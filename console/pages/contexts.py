@@ -78,7 +78,7 @@ def while_reading(body: Context) -> tuple[str, ...]:
 def run_page(run: Run, actor: Actor, before: int | None = None) -> Context:
     """The context of the whole page."""
     shown = effects(run, actor)
-    timeline, earlier = pages.timeline(run, effect_pages.names_of(shown), before=before)
+    timeline, earlier = pages.timeline(run, effect_pages.names_of(shown) | effect_pages.undo_names(run), before=before)
     return head(run, actor) | {
         "account": effect_pages.account(run, shown),
         "effects": shown,

@@ -70,6 +70,7 @@ def test_the_whole_way_in_a_browser(refunding):
     executing.execute_due()
     said = text(sam().get(f"/runs/{run.ref}/"))
     assert "€60.00 EUR of it is undone." in said and "Undone. Fake confirmed RF-" in said
+    assert f"Person: Undo approved: {request.ref}" in said and f"Refund €60.00 EUR {request.ref}" in said and "An action" not in said
     assert "Undone. Fake confirmed RF-" in text(sam().get("/approvals/?tab=asked"))
     assert "Approved by Ada Approver" in text(ada().get(f"/undo/{request.ref}/"))
 
