@@ -90,7 +90,7 @@ def edit_compensation(actor: Actor, compensation: str, given: Given) -> Answer:
     return Answer(200, _fresh(compensations.edit(actor, read(actor, compensation).pk, given["version"], changes)))
 
 
-@call(takes=undo_schema.DecisionBody, answers={200: undo_schema.CompensationShown}, refuses=DECIDING, tag="undoing")
+@call(takes=undo_schema.UndoDecisionBody, answers={200: undo_schema.CompensationShown}, refuses=DECIDING, tag="undoing")
 def decide_compensation(actor: Actor, compensation: str, given: Given) -> Answer:
     """Approve or reject an undo request as you saw it.
 

@@ -33,7 +33,7 @@ class EditBody(Shape):
     note = Text(max_length=NOTE_MAX, required=False, allow_blank=True)
 
 
-class DecisionBody(Shape):
+class UndoDecisionBody(Shape):
     decision = Word(choices=undo_states.DECISIONS)
     version = Whole(min_value=1, help_text="The version that you saw.")
     comment = Text(max_length=NOTE_MAX, required=False, allow_blank=True, default="", help_text="Needed to reject.")

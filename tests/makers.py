@@ -37,7 +37,8 @@ SUPPORT = Actor(
     frozenset({actors.RUN_READ, actors.RUN_CANCEL, actors.CASE_READ, actors.CASE_SETTLE, actors.COMPENSATION_REQUEST}),
 )
 OTHER = Actor("person", "u-other", "Olga Other", "web", SUPPORT.scopes)
-ADMIN = Actor("person", "u-admin", "Ada Admin", "web", SUPPORT.scopes | {actors.RUN_TERMINATE, actors.POLICY_CHANGE, actors.RULE_CHANGE})
+ADMINISTERS = {actors.RUN_TERMINATE, actors.POLICY_CHANGE, actors.RULE_CHANGE, actors.PEOPLE_MANAGE}
+ADMIN = Actor("person", "u-admin", "Ada Admin", "web", SUPPORT.scopes | ADMINISTERS)
 APPROVES = frozenset({actors.RUN_READ, actors.APPROVAL_DECIDE, actors.COMPENSATION_REQUEST, actors.COMPENSATION_APPROVE})
 APPROVER = Actor("person", "u-approver", "Amy Approver", "web", APPROVES)
 APPROVER2 = Actor("person", "u-approver2", "Bo Approver", "web", APPROVES)

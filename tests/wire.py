@@ -75,9 +75,12 @@ class Api:
         return self._answer("GET", path, self.client.get(f"/api/v1{path}", query, headers=self.headers))
 
     def post(self, path: str, body: Any = None, **headers: str) -> Any:
+        return self.send("POST", path, body, **headers)
+
+    def send(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         raw = body if isinstance(body, bytes) else json.dumps({} if body is None else body)
-        sent = self.client.post(f"/api/v1{path}", raw, content_type="application/json", headers={**self.headers, **headers})
-        return self._answer("POST", path, sent)
+        sent = self.client.generic(method, f"/api/v1{path}", raw, content_type="application/json", headers={**self.headers, **headers})
+        return self._answer(method, path, sent)
 
     def _answer(self, method: str, path: str, response: HttpResponse) -> Any:
         media = response.headers.get("Content-Type", "").partition(";")[0]

@@ -42,7 +42,7 @@ def endpoints() -> dict[str, Call]:
 
 
 ENDPOINTS = endpoints()
-POSTS = sorted(name for name in ENDPOINTS if name.startswith("POST"))
+POSTS = sorted(name for name in ENDPOINTS if name.startswith(("POST", "PATCH")))
 GETS = sorted(name for name in ENDPOINTS if name.startswith("GET"))
 
 
@@ -148,17 +148,17 @@ def test_every_body_is_judged_by_name(api: Api, subtests: pytest.Subtests):
 
 
 def judge_bodies(api: Api, name: str) -> None:
-    path, shape = path_of(name), (ENDPOINTS[name].takes or fields.Shape)()
+    method, path, shape = name.partition(" ")[0], path_of(name), (ENDPOINTS[name].takes or fields.Shape)()
     for field, body in spoiled(shape):
-        found = refused(api.post(path, json.dumps(body).encode()))
+        found = refused(api.send(method, path, json.dumps(body).encode()))
         assert any(told == field or told.startswith((f"{field}.", f"{field}[")) for told in names(found)), (field, body, found)
-    assert "colour" in names(refused(api.post(path, {"colour": "red"})))
+    assert "colour" in names(refused(api.send(method, path, {"colour": "red"})))
     if missing := {field for field, shown in shape.fields.items() if shown.required}:
-        assert set(names(refused(api.post(path, {})))) == missing
+        assert set(names(refused(api.send(method, path, {})))) == missing
     for raw in UNREADABLE:
-        refused(api.post(path, raw))
-    refused(api.post(path, b'{"a": "' + b"x" * LIMIT_BYTES + b'"}'), 413)
-    form = api.client.post(f"/api/v1{path}", "a=1", content_type="application/x-www-form-urlencoded", headers=api.headers)
+        refused(api.send(method, path, raw))
+    refused(api.send(method, path, b'{"a": "' + b"x" * LIMIT_BYTES + b'"}'), 413)
+    form = api.client.generic(method, f"/api/v1{path}", "a=1", content_type="application/x-www-form-urlencoded", headers=api.headers)
     assert (form.status_code, form.headers["Content-Type"]) == (415, PROBLEM)
     assert "application/json" in json.loads(form.content)["detail"]
 
@@ -193,7 +193,7 @@ QUERY_VALUES = {
     "started_to": ["yesterday", "0001-01-01T00:00:00+23:00"],
     "runs": ["", "x", "x:y", "R-1:-1", "R-1:1.5", ",".join(["R-7K2M9Q4TXA:1"] * 201), "x" * 30_000],
 }
-FREE_TEXT = {"agent", "q", "business_ref", "cancelled_by", "provider", "action", "external_id", "heard", "run"}
+FREE_TEXT = {"agent", "q", "business_ref", "cancelled_by", "provider", "action", "external_id", "heard", "run", "effect"}
 
 
 def test_every_query_is_judged_by_name(api: Api, subtests: pytest.Subtests):
@@ -227,7 +227,7 @@ def test_names_that_nothing_has_are_not_found(api: Api):
         method, _, where = name.partition(" ")
         for text in NOBODY:
             path = "/" + re.sub("<str:[a-z_]+>", text, where)
-            answer = api.get(path) if method == "GET" else api.post(path, VALID[name])
+            answer = api.get(path) if method == "GET" else api.send(method, path, VALID[name])
             assert (answer.status_code, answer.headers["Content-Type"]) == (404, PROBLEM), (name, text, answer.content)
 
 
@@ -252,6 +252,9 @@ VALID: dict[str, dict[str, Any]] = {
     "POST effects/<str:effect>/look": {},
     "POST effects/<str:effect>/case": {},
     "POST effects/<str:effect>/left-in-place": {"reason": "They keep it."},
+    "PATCH compensations/<str:compensation>": {"version": 1},
+    "POST compensations/<str:compensation>/decision": {"decision": "approved", "version": 1},
+    "POST compensations/<str:compensation>/withdrawal": {"reason": "not wanted"},
     "POST cases/<str:case>/claim": {},
     "POST cases/<str:case>/settlement": {"verdict": "happened"},
     "POST cases/<str:case>/confirmation": {"agree": True},
