@@ -12,7 +12,7 @@ from psycopg import sql
 from pytest_django import DjangoDbBlocker
 
 from console.roles import grant_app_role
-from tests import platform
+from tests import makers, platform
 from tests.world import world, world_processes  # noqa: F401 - fixtures for every test
 
 KEPT = frozenset({"django_migrations", "django_content_type", "auth_permission", "auth_group", "auth_group_permissions"})
@@ -64,6 +64,13 @@ def database(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Itera
         yield
         connections.close_all()
         empty_tables()
+
+
+@pytest.fixture
+def counters(database: None) -> Iterator[None]:
+    """The database, and in the end the counters of every run are what its effects say."""
+    yield
+    makers.assert_counters()
 
 
 @pytest.fixture

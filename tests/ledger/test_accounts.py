@@ -17,7 +17,6 @@ from runs import leases, lifecycle
 from tests.fakes import webhook
 from tests.makers import (
     WORKER,
-    assert_counters,
     cancel,
     fresh,
     let_time_pass,
@@ -31,13 +30,7 @@ from tests.makers import (
     tell,
 )
 
-pytestmark = pytest.mark.usefixtures("database")
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
+pytestmark = pytest.mark.usefixtures("counters")
 
 
 def versions(run):

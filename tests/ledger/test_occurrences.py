@@ -15,7 +15,6 @@ from tests.makers import (
     SUPPORT,
     WORKER,
     again,
-    assert_counters,
     intent,
     look,
     new_run,
@@ -29,14 +28,8 @@ from tests.makers import (
     tell,
 )
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = pytest.mark.usefixtures("counters")
 OPENER = replace(SUPPORT, scopes=SUPPORT.scopes | {actors.OCCURRENCE_OPEN})
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
 
 
 def open_it(actor=OPENER, ref="PO-1042", reason="The first delivery was stolen.", provider="fake"):

@@ -17,7 +17,6 @@ from tests.makers import (
     ADMIN,
     WORKER,
     again,
-    assert_counters,
     cancel,
     fresh,
     kinds,
@@ -31,13 +30,7 @@ from tests.makers import (
     tell,
 )
 
-pytestmark = pytest.mark.usefixtures("database")
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
+pytestmark = pytest.mark.usefixtures("counters")
 
 
 @pytest.fixture

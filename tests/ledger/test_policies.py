@@ -17,7 +17,6 @@ from tests.makers import (
     APPROVER,
     SUPPORT,
     WORKER,
-    assert_counters,
     claim,
     intent,
     let_time_pass,
@@ -29,13 +28,7 @@ from tests.makers import (
 )
 from tests.makers import tell as tells
 
-pytestmark = pytest.mark.usefixtures("database")
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
+pytestmark = pytest.mark.usefixtures("counters")
 
 
 def require(needs: str = "always", over: str | None = None, action: str = "create_order", provider: str = "supplier") -> ActionPolicy:

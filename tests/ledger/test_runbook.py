@@ -7,15 +7,9 @@ import pytest
 from ledger.models import Effect
 from ledger.runbook import RunBook
 from runs import book, leases, waiting
-from tests.makers import WORKER, assert_counters, claim, fresh, let_time_pass, new_run, send, tell
+from tests.makers import WORKER, claim, fresh, let_time_pass, new_run, send, tell
 
-pytestmark = pytest.mark.usefixtures("database")
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
+pytestmark = pytest.mark.usefixtures("counters")
 
 
 def test_the_ledger_provides_the_book():

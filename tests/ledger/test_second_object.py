@@ -11,15 +11,9 @@ from runs import transition
 from runs.wording import plain
 from tests import fakes
 from tests.fakes import webhook
-from tests.makers import again, assert_counters, look, new_run, open_cases, refused, send, settle, sweep, tell
+from tests.makers import again, look, new_run, open_cases, refused, send, settle, sweep, tell
 
-pytestmark = pytest.mark.usefixtures("database")
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
+pytestmark = pytest.mark.usefixtures("counters")
 
 
 def hear(sent, state="landed", **values):

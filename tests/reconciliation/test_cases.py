@@ -13,7 +13,6 @@ from tests.makers import (
     OTHER,
     SUPPORT,
     WORKER,
-    assert_counters,
     fresh,
     let_time_pass,
     new_run,
@@ -25,13 +24,7 @@ from tests.makers import (
     tell,
 )
 
-pytestmark = pytest.mark.usefixtures("database")
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
+pytestmark = pytest.mark.usefixtures("counters")
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from tests.makers import (
     SUPPORT,
     WORKER,
     again,
-    assert_counters,
     cancel,
     fresh,
     let_time_pass,
@@ -29,14 +28,8 @@ from tests.makers import (
     tell,
 )
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = pytest.mark.usefixtures("counters")
 HOUR, DAY = 3600, 86400
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
 
 
 def unknown(ref="PO-1042", verdict="unknown"):

@@ -17,7 +17,6 @@ from tests.makers import (
     SUPPORT,
     WORKER,
     again,
-    assert_counters,
     cancel,
     claim,
     fresh,
@@ -32,13 +31,7 @@ from tests.makers import (
     tell,
 )
 
-pytestmark = pytest.mark.usefixtures("database")
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
+pytestmark = pytest.mark.usefixtures("counters")
 
 
 @pytest.fixture

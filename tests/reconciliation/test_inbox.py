@@ -17,17 +17,11 @@ from standardwebhooks import Webhook
 
 from reconciliation import webhooks
 from reconciliation.models import WebhookEvent, WebhookRefusal
-from tests.makers import again, assert_counters, new_run, send
+from tests.makers import again, new_run, send
 from tests.platform import STRIPE_WEBHOOK_SECRET, WEBHOOK_SECRET
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = pytest.mark.usefixtures("counters")
 ANOTHER = "whsec_" + base64.b64encode(b"somebody else's secret").decode()
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
 
 
 @pytest.fixture

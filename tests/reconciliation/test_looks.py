@@ -15,7 +15,6 @@ from tests.makers import (
     SUPPORT,
     WORKER,
     again,
-    assert_counters,
     cancel,
     claim,
     fresh,
@@ -30,13 +29,7 @@ from tests.makers import (
     tell,
 )
 
-pytestmark = pytest.mark.usefixtures("database")
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
+pytestmark = pytest.mark.usefixtures("counters")
 
 
 def unknown(ref="PO-1042", **values):

@@ -11,7 +11,6 @@ from tests.makers import (
     SUPPORT,
     WORKER,
     again,
-    assert_counters,
     fresh,
     look,
     new_run,
@@ -23,13 +22,7 @@ from tests.makers import (
     tell,
 )
 
-pytestmark = pytest.mark.usefixtures("database")
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
+pytestmark = pytest.mark.usefixtures("counters")
 
 
 def sent_with(verdict):

@@ -9,17 +9,11 @@ from ledger import catalogue
 from ledger.models import Effect, Evidence
 from ledger.operations import Permission
 from tests.localstripe import Localstripe, localstripe, localstripe_process
-from tests.makers import again, assert_counters, look, new_run, open_cases, send, sweep, tell
+from tests.makers import again, look, new_run, open_cases, send, sweep, tell
 
 __all__ = ["localstripe", "localstripe_process"]
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = pytest.mark.usefixtures("counters")
 RECORD = catalogue.capability("stripe")
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
 
 
 @pytest.fixture

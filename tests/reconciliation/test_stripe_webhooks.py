@@ -19,17 +19,11 @@ from reconciliation import webhooks
 from reconciliation.models import WebhookEvent
 from runs import transition
 from tests import platform
-from tests.makers import WORKER, again, assert_counters, fresh, new_run, open_cases, send, sweep, tell
+from tests.makers import WORKER, again, fresh, new_run, open_cases, send, sweep, tell
 from tests.wire import Api
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = pytest.mark.usefixtures("counters")
 SECRET = platform.STRIPE_WEBHOOK_SECRET
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
 
 
 @pytest.fixture

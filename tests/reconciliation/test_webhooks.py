@@ -15,7 +15,6 @@ from tests.fakes import webhook
 from tests.makers import (
     WORKER,
     again,
-    assert_counters,
     cancel,
     fresh,
     new_run,
@@ -27,14 +26,8 @@ from tests.makers import (
     tell,
 )
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = pytest.mark.usefixtures("counters")
 GOOD = {"signature": "good"}
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from tests.makers import (
     OTHER,
     SUPPORT,
     WORKER,
-    assert_counters,
     cancel,
     claim,
     fresh,
@@ -38,7 +37,7 @@ from tests.makers import (
 from tests.races.conftest import contenders  # noqa: F401
 from tests.races.line import RUN
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = pytest.mark.usefixtures("counters")
 
 ORDER = {
     "provider": "supplier",
@@ -48,12 +47,6 @@ ORDER = {
     "currency": "EUR",
     "request": {"lines": [1]},
 }
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
 
 
 def question(key: str = "confirm", **values) -> Question:

@@ -22,7 +22,6 @@ from tests.makers import (
     SUPPORT,
     WORKER,
     again,
-    assert_counters,
     cancel,
     child_of,
     claim,
@@ -40,13 +39,7 @@ from tests.makers import (
 )
 from tests.races.line import RUN
 
-pytestmark = pytest.mark.usefixtures("database")
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
+pytestmark = pytest.mark.usefixtures("counters")
 
 
 def terminate(run, digest=None, actor=ADMIN, reason="It does not stop."):

@@ -19,7 +19,6 @@ from tests.makers import (
     OTHER,
     SUPPORT,
     WORKER,
-    assert_counters,
     cancel,
     child_of,
     claim,
@@ -37,15 +36,9 @@ from tests.makers import (
 from tests.races.conftest import contenders  # noqa: F401
 from tests.races.line import RUN
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = pytest.mark.usefixtures("counters")
 
 STARTS = ("child.created", "run.claimed", "effect.sending", "effect.declared", "step.started", "cleanup.claimed")
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
 
 
 def started_after_their_cancel(root: Run) -> list[str]:

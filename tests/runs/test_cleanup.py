@@ -16,7 +16,6 @@ from tests.makers import (
     OTHER,
     SUPPORT,
     WORKER,
-    assert_counters,
     cancel,
     child_of,
     claim,
@@ -32,15 +31,9 @@ from tests.makers import (
     tell,
 )
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = pytest.mark.usefixtures("counters")
 
 HANDLERS = ["release-hold"]
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
 
 
 def register(run: Run, token: str, *keys: str, **values) -> None:

@@ -10,7 +10,6 @@ from tests.makers import (
     ADMIN,
     WORKER,
     again,
-    assert_counters,
     cancel,
     claim,
     fresh,
@@ -22,13 +21,7 @@ from tests.makers import (
     tell,
 )
 
-pytestmark = pytest.mark.usefixtures("database")
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
+pytestmark = pytest.mark.usefixtures("counters")
 
 
 def by_cancel(run, token):

@@ -6,15 +6,9 @@ import pytest
 
 from runs import cancellation, leases
 from runs.models import Delivery, Run
-from tests.makers import WORKER, assert_counters, cancel, child_of, fresh, let_time_pass, new_run, send, sweep
+from tests.makers import WORKER, cancel, child_of, fresh, let_time_pass, new_run, send, sweep
 
-pytestmark = pytest.mark.usefixtures("database")
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
+pytestmark = pytest.mark.usefixtures("counters")
 
 
 def told(run: Run) -> tuple[str, str]:

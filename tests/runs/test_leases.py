@@ -14,7 +14,6 @@ from runs.models import Lease
 from tests.makers import (
     WORKER,
     again,
-    assert_counters,
     cancel,
     claim,
     fresh,
@@ -29,13 +28,7 @@ from tests.makers import (
     tell,
 )
 
-pytestmark = pytest.mark.usefixtures("database")
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
+pytestmark = pytest.mark.usefixtures("counters")
 
 
 def acts(run, token, sent=None):

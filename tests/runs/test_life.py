@@ -17,7 +17,6 @@ from tests.fakes import webhook
 from tests.makers import (
     SUPPORT,
     WORKER,
-    assert_counters,
     cancel,
     claim,
     fresh,
@@ -33,15 +32,9 @@ from tests.makers import (
 from tests.races.conftest import contenders  # noqa: F401
 from tests.races.line import RUN
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = pytest.mark.usefixtures("counters")
 
 GOOD = {"signature": "good"}
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
 
 
 # Three effects at once ----------------------------------------------------------------------------------------------

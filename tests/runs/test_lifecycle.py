@@ -10,7 +10,6 @@ from runs.models import Run
 from tests.makers import (
     WORKER,
     again,
-    assert_counters,
     cancel,
     child_of,
     claim,
@@ -23,13 +22,7 @@ from tests.makers import (
     tell,
 )
 
-pytestmark = pytest.mark.usefixtures("database")
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
+pytestmark = pytest.mark.usefixtures("counters")
 
 
 def finish(run, token, outcome="completed", **values):

@@ -7,18 +7,12 @@ import pytest
 from ledger import accounts
 from runs import leases, steps
 from runs.models import Event, Run, Step
-from tests.makers import WORKER, assert_counters, cancel, claim, fresh, let_time_pass, new_run, refused, step, sweep
+from tests.makers import WORKER, cancel, claim, fresh, let_time_pass, new_run, refused, step, sweep
 
-pytestmark = pytest.mark.usefixtures("database")
+pytestmark = pytest.mark.usefixtures("counters")
 
 COST = {"currency": "EUR", "micros": 1200, "output_tokens": 40}
 PROPOSAL = {"tool": "create_order", "arguments": {"ref": "PO-9"}}
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
 
 
 def thinking(**values) -> tuple[Run, str]:

@@ -10,7 +10,6 @@ from runs.models import Step
 from tests.makers import (
     WORKER,
     again,
-    assert_counters,
     cancel,
     claim,
     fresh,
@@ -24,13 +23,7 @@ from tests.makers import (
     tell,
 )
 
-pytestmark = pytest.mark.usefixtures("database")
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
+pytestmark = pytest.mark.usefixtures("counters")
 
 
 def start(run, token, key="a", **values):

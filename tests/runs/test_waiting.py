@@ -11,7 +11,6 @@ from runs import cancellation, leases, transition, waiting
 from runs.models import Run
 from tests.makers import (
     WORKER,
-    assert_counters,
     cancel,
     child_of,
     claim,
@@ -25,13 +24,7 @@ from tests.makers import (
 from tests.races.conftest import contenders  # noqa: F401
 from tests.races.line import RUN
 
-pytestmark = pytest.mark.usefixtures("database")
-
-
-@pytest.fixture(autouse=True)
-def counters():
-    yield
-    assert_counters()
+pytestmark = pytest.mark.usefixtures("counters")
 
 
 def suspend(run, token, until="evidence", **values):
