@@ -128,6 +128,13 @@ def effects(run: Run, actor: Actor | None = None) -> list[Context]:
     return shown
 
 
+def total(run: Run, shown: list[Context]) -> int:
+    """How many effects the run has of those that `effects` lists, which may be more than it listed."""
+    if len(shown) < EFFECTS_MAX:
+        return len(shown)
+    return Effect.objects.filter(run=run).exclude(role=states.COMPENSATION).count()
+
+
 def effect_actions(effects: Iterable[Effect], actor: Actor) -> dict[str, Context]:
     """What the partial `effect_actions` shows for each of these effects, by id."""
     found, now = list(effects), transition.clock()
@@ -157,6 +164,7 @@ def _effect(effect: Effect, facts: EffectFacts, records: Records, now: datetime,
         "id": str(effect.pk),
         "ref": effect.ref,
         "what": facts.action_words + (" (clean-up)" if effect.role == states.CLEANUP else ""),
+        "name": " ".join(filter(None, [facts.action_words, facts.amount_text, effect.provider_reference])),
         "provider_name": facts.provider_name,
         "amount": effect.amount,
         "currency": effect.currency,
@@ -168,14 +176,25 @@ def _effect(effect: Effect, facts: EffectFacts, records: Records, now: datetime,
         "undo": UNKNOWABLE if effect.unknowable else facts.undo,
         "attempts": len(records.attempts),
         "role": effect.role,
+        "step_key": effect.step_key,
         "release": effect.release,
         "bucket": accounts.bucket(effect),
         "evidence": [piece(one, facts.provider_name) for one in records.evidence],
         "case_url": "",
         "case_ref": "",
         "undos": undo_pages.lines(records.undos, now),
-    }
+        "removed_by": facts.undo_reference if facts.undo == "cleaned_up" else "",
+    } | _due(effect)
     return {"effect": shown, "says": sentence(facts), "more": detail(facts), "allowed": _allowed(effect, records, now, actor)}
+
+
+def _due(effect: Effect) -> Context:
+    """What happens next by itself, and when; `due` is None when nothing does."""
+    if effect.state == states.SENDING:
+        return {"due": effect.answer_by, "due_words": "we stop waiting for its answer"}
+    if effect.state in states.LOOKED_AT and not effect.unknowable:
+        return {"due": effect.next_look_at, "due_words": "next check"}
+    return {"due": None, "due_words": ""}
 
 
 def _allowed(effect: Effect, records: Records, now: datetime, actor: Actor | None) -> frozenset[str]:

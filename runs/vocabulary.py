@@ -93,6 +93,32 @@ for _state, (_word, _icon, _colour, _said) in _CLOSED.items():
         NOBODY,
     )  # fmt: skip
 
+STEP_CHIPS: dict[str, Chip] = {
+    "running": Chip("Running", "play", "tint", "blue", "A worker is in it.", "The worker that holds the run."),
+    "waiting": Chip("Waiting", "hourglass", "tint", "blue", "It stands still until what it waits for is met.", "Whatever it waits for."),
+    "done": Chip("Done", "circle-check", "outline", "grey", "It ended, and its result is kept.", NOBODY),
+    "failed": Chip("Failed", "circle-x", "outline", "red", "It ended with an error.", NOBODY),
+    "timed_out": Chip(
+        "We stopped waiting", "clock", "tint", "amber",
+        "Its time was over. That says nothing about anything that it sent.",
+        "The worker, to stop.",
+    ),
+    "stopped": Chip("Stopped", "circle-stop", "outline", "grey", "Its run was closed before it ended.", NOBODY),
+    "discarded": Chip(
+        "Discarded", "circle-slash", "outline", "grey",
+        "Its answer came after the cancel; it is kept with its cost, and not used.",
+        NOBODY,
+    ),
+}  # fmt: skip
+
+CLEANUP_CHIPS: dict[str, Chip] = {
+    "registered": Chip("To be cleaned up", "clock", "outline", "grey", "It is tidied once the run is quiet.", "A worker, to do it."),
+    "claimed": Chip("Being cleaned up", "loader", "tint", "amber", "A worker is tidying it.", "The worker that holds the run."),
+    "done": Chip("Cleaned up", "eraser", "outline", "green", "It was tidied.", NOBODY),
+    "left_behind": Chip("Left behind", "triangle-alert", "solid", "violet", "Clean-up did not reach it.", PERSON),
+    "voided": Chip("Nothing to clean up", "circle-slash", "outline", "grey", "The run ended well: nothing had to be tidied.", NOBODY),
+}  # fmt: skip
+
 
 def run_chip(status: str, in_flight: int = 0) -> Chip:
     """The chip of a run's `status` (`Run.status`, not `Run.state`). Raises KeyError for a word that is no status."""

@@ -48,7 +48,7 @@
   function timeWords(ms, style) {
     const age = (now() - ms) / 1000;
     if (style === "since") return duration(age);
-    if (style === "until") return age < 0 ? `in ${duration(-age)}` : "now";
+    if (style === "until" || style === "due") return age < 0 ? `in ${duration(-age)}` : "now";
     if (style === "ago" && !exact && age >= -5 && age < 86400) return age < 60 ? "just now" : `${duration(age < 3600 ? age - (age % 60) : age)} ago`;
     return absolute(ms, style);
   }
@@ -317,7 +317,8 @@
     if (++ticks % 60 === 0) localise();
     else if (state === "live" || state === "polling" || !wanted) for (const node of $$("time.counted")) if (node.checkVisibility?.() ?? true) localise(node);
     if (!wanted || over || paused) return;
-    if (ticks % 60 === 30) send(watching()); // repairs whatever was lost without anybody noticing
+    // Repairs whatever was lost without anybody noticing; and what was due is over, which may have moved nothing that is pushed.
+    if (ticks % 60 === 30 || (ticks % 5 === 0 && $$("time[data-t=due]").some((node) => now() - Date.parse(node.dateTime) > 1500))) send(watching());
     const silent = Date.now() - heardAt > SILENCE;
     if (silent && state !== "dead") { setState("dead", heardAt); lost(); }
     else if (silent && socket?.readyState === 1 && ticks % 10 === 0) lost();

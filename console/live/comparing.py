@@ -52,10 +52,9 @@ async def _parts(page: Page, source: Source, shelf: Shelf) -> list[Fragment]:
         version = (await source.versions("runs", [watch.run])).get(watch.run)
         if version is not None:
             parts: Parts | None = (await shelf.get("run", {watch.run: version})).get(watch.run)
-            if parts is not None and parts.children:
-                # Children move without their parent's version.
+            if parts is not None and parts.move_alone:
                 parts = (await shelf.get("run", {watch.run: ALWAYS})).get(watch.run)
-            if parts is not None and (parts.version != watch.version or parts.children):
+            if parts is not None and (parts.version != watch.version or parts.move_alone):
                 found += parts.fragments
     if watch.case is not None:
         # What is known of its effect changes without the case's version.

@@ -113,10 +113,10 @@ def _parts(run: Run) -> Parts:
     htmls = {
         "run-head": fragments.head_html(run),
         "run-receipt": fragments.receipt_html(run),
-        **fragments.outside_html(run),
+        **fragments.outside_html(run, below),
         "run-children": fragments.children_html(run, below),
     }
-    return Parts(run.version, tuple(fragment(name, run.version, html) for name, html in htmls.items()), below.ids)
+    return Parts(run.version, tuple(fragment(name, run.version, html) for name, html in htmls.items()), below.ids, run.in_doubt > 0)
 
 
 Render = Callable[[list[uuid.UUID]], Mapping[uuid.UUID, Any]]

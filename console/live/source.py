@@ -15,11 +15,20 @@ from runs.actors import Actor
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of the page of a run or case at one version of it, and the runs below it, of which they also tell."""
+    """The parts of the page of a run or case at one version of it, and the runs below it, of which they also tell.
+
+    `looked_at`: something of it is in doubt, so that when it is looked at next changes without the version.
+    """
 
     version: int
     fragments: tuple[Fragment, ...]
     children: frozenset[uuid.UUID] = field(default_factory=frozenset)
+    looked_at: bool = False
+
+    @property
+    def move_alone(self) -> bool:
+        """Whether they change without the version."""
+        return bool(self.children) or self.looked_at
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,15 @@ from datetime import datetime
 from typing import Any
 
 from ledger import pages as effect_pages
+from ledger import picture as effect_lanes
 from reconciliation import queue as case_pages
 from reconciliation import states as case_states
 from runs import asking, doing, family, pages, states
+from runs import picture as pictures
 from runs.actors import Actor
+from runs.family import Family
 from runs.models import Run
+from runs.picture import Picture
 from runs.wording import Ref, say
 
 Context = dict[str, Any]
@@ -43,6 +47,13 @@ def effects(run: Run, actor: Actor | None = None) -> list[Context]:
 def account(run: Run) -> Context | None:
     """The context of `runs/detail.html#account`."""
     return effect_pages.account(run, effects(run)) if run.is_closed or run.cancel_position is not None else effect_pages.account(run)
+
+
+def picture(run: Run, shown: list[Context], below: Family) -> Picture | None:
+    """The context of `runs/detail.html#picture`, from what the page shows of its effects and children anyway."""
+    total, picked = effect_pages.total(run, shown), effect_lanes.pick(shown)
+    lanes, of_steps = effect_lanes.lanes(picked, total), {effect["step_key"] for effect in picked}
+    return pictures.of_run(run, lanes, of_steps, below, effect_lanes.says(shown, total))
 
 
 def receipt(run: Run) -> Context | None:
@@ -78,12 +89,14 @@ def while_reading(body: Context) -> tuple[str, ...]:
 def run_page(run: Run, actor: Actor, before: int | None = None) -> Context:
     """The context of the whole page."""
     shown = effects(run, actor)
+    below = family.below(run)
     timeline, earlier = pages.timeline(run, effect_pages.names_of(shown) | effect_pages.undo_names(run), before=before)
     return head(run, actor) | {
         "account": effect_pages.account(run, shown),
         "effects": shown,
         "receipt": receipt(run),
-        "family": family.below(run),
+        "family": below,
+        "picture": picture(run, shown, below),
         "doing": doing.now(run),
         "timeline": timeline,
         "earlier_url": f"/runs/{run.ref}/?before={earlier}#run-timeline" if earlier else "",

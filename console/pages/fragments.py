@@ -16,7 +16,7 @@ from ledger import pages as effects
 from reconciliation import pages as cases
 from reconciliation import queue
 from reconciliation.models import Case
-from runs import pages
+from runs import family, pages
 from runs.actors import Actor
 from runs.family import Family
 from runs.models import Event, Run
@@ -49,10 +49,17 @@ def effects_html(run: Run, oob: bool = False) -> str:
     return render_to_string(f"{RUN}#effects", {"run": run, "effects": contexts.effects(run), "oob": oob})
 
 
-def outside_html(run: Run) -> dict[str, str]:
-    """Both of them by their ids, for one reading of the effects."""
+def picture_html(run: Run, oob: bool = False) -> str:
+    """`<section id="run-picture">`, hidden and empty while there is nothing to draw."""
+    drawn = contexts.picture(run, contexts.effects(run), family.below(run))
+    return render_to_string(f"{RUN}#picture", {"run": run, "picture": drawn, "oob": oob})
+
+
+def outside_html(run: Run, below: Family) -> dict[str, str]:
+    """Picture, account and effects by their ids, for one reading of the effects."""
     shown = contexts.effects(run)
     return {
+        "run-picture": render_to_string(f"{RUN}#picture", {"run": run, "picture": contexts.picture(run, shown, below)}),
         "run-account": render_to_string(f"{RUN}#account", {"run": run, "account": effects.account(run, shown)}),
         "run-effects": render_to_string(f"{RUN}#effects", {"run": run, "effects": shown}),
     }

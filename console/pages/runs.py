@@ -9,7 +9,7 @@ from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from console.pages import contexts
+from console.pages import contexts, fragments
 from console.pages.guard import number, page
 from ledger import accounts
 from ledger import queries as effect_queries
@@ -110,9 +110,15 @@ def run_detail(request: HttpRequest, ref: str) -> HttpResponse:
 
 @page("GET")
 def doing(request: HttpRequest, ref: str) -> HttpResponse:
-    """`/runs/R-…/doing`: the part of the page that says how far the running steps are; the page asks for it again while the run is open."""
+    """`/runs/R-…/doing`: the part of the page that says how far the running steps are; the page asks for it again while the run is open.
+
+    `drawn` is the version that the page's picture shows: the picture comes along when there is a newer one, because steps push none.
+    """
     run = run_of(request, ref)
-    return render(request, "runs/detail.html#doing", {"run": run, "doing": what_it_does.now(run)})
+    part = render(request, "runs/detail.html#doing", {"run": run, "doing": what_it_does.now(run)})
+    if (number(request.GET.get("drawn")) or 0) < run.version:
+        part.write(fragments.picture_html(run, oob=True))
+    return part
 
 
 @page("GET")

@@ -65,6 +65,12 @@ def run_word(status: str) -> str:
     return RUN_CHIPS[status].text
 
 
+@register.filter
+def style_of(words: Chip) -> str:
+    """The classes that make something look like a chip: emphasis and colour."""
+    return f"is-{words.tone} c-{words.colour}"
+
+
 @register.simple_tag
 def run_words_all() -> list[Chip]:
     return list(RUN_CHIPS.values())
@@ -84,10 +90,9 @@ def timetag(at: datetime | None, style: str = "seconds", missing: str = NOTHING)
     if at is None:
         return format_html('<span class="muted">{}</span>', missing)
     at = at.astimezone(UTC)
-    iso = at.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
     clock = {"ms": f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}", "seconds": f"{at:%H:%M:%S}"}.get(style, f"{at:%H:%M}")
     day = f"{at.day} {at:%b %Y} " if style in ("ago", "day") else ""
-    return format_html('<time datetime="{}" data-t="{}">{}{} UTC</time>', iso, style, day, clock)
+    return format_html('<time datetime="{}" data-t="{}">{}{} UTC</time>', _iso(at), style, day, clock)
 
 
 @register.simple_tag
@@ -97,16 +102,27 @@ def since(at: datetime | None) -> SafeString:
 
 
 @register.simple_tag
+def due(at: datetime | None) -> SafeString:
+    """When something happens by itself, counted down (exact without JavaScript); once it is past, the page asks what came of it."""
+    return _counted(at, "due", "at")
+
+
+@register.simple_tag
 def until(at: datetime | None) -> SafeString:
     """A length of time that app.js counts down to `at`."""
     return _counted(at, "until")
 
 
-def _counted(at: datetime | None, kind: str) -> SafeString:
+def _counted(at: datetime | None, kind: str, said: str = "") -> SafeString:
     if at is None:
         return format_html("{}", NOTHING)
-    iso = at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
-    return format_html('<time class="counted" datetime="{}" data-t="{}">{} {}</time>', iso, kind, kind, wording.moment_text(at))
+    return format_html(
+        '<time class="counted" datetime="{}" data-t="{}">{} {}</time>', _iso(at), kind, said or kind, wording.moment_text(at)
+    )
+
+
+def _iso(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 @register.filter

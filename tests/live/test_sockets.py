@@ -282,3 +282,17 @@ async def _web_process_stays_clean(site: Site) -> AsyncIterator[None]:
     yield
     log = site.running.log("web").read_text("utf-8", "replace")
     assert "Traceback" not in log, log[-3000:]
+
+
+async def test_a_look_that_moves_nothing_is_seen_by_a_page_that_asks_again(site: Site, fake: Any):
+    """No event tells of it, so no push does; when its time is over the page sends what it shows once more."""
+    run, token = await do(makers.new_run)()
+    sent = await do(makers.send)(run, token, provider="fake")
+    await do(makers.tell)(sent, "unknown")
+    async with Page(site.url, await do(site.sign_in)(), run=row(run)) as page:
+        await page.synced()
+        first, version = page.html["run-effects"], page.version
+        assert (await do(makers.look)(3600))[0] in ("empty", "unreachable")
+        assert (await do(makers.fresh)(run)).version == version
+        await page.watch()
+        await page.until(lambda: page.html["run-effects"] != first)

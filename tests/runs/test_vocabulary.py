@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from runs import states
-from runs.vocabulary import RUN_CHIPS, run_chip
+from runs.vocabulary import CLEANUP_CHIPS, RUN_CHIPS, STEP_CHIPS, run_chip
 
 ROOT = Path(__file__).resolve().parents[2]
 SPRITE = (ROOT / "static/icons.svg").read_text()
@@ -49,7 +49,7 @@ def test_words_icon_and_emphasis(status):
     assert (chip.text, chip.icon, chip.tone, chip.colour) == EXPECTED[status]
 
 
-@pytest.mark.parametrize("chip", RUN_CHIPS.values(), ids=RUN_CHIPS)
+@pytest.mark.parametrize("chip", [*RUN_CHIPS.values(), *STEP_CHIPS.values(), *CLEANUP_CHIPS.values()], ids=lambda chip: chip.text)
 def test_every_chip_is_whole(chip):
     assert f'<symbol id="{chip.icon}"' in SPRITE
     assert re.search(rf"\.chip-{chip.tone}\b", CSS)
