@@ -7,11 +7,12 @@ from zoneinfo import available_timezones
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 
 from console.models import Profile
 from console.people import record, themselves
 from runs.errors import Invalid
+from runs.local_times import find_zone
 
 COOKIE_LIFE_S = 365 * 86400
 THEMES = ("", "light", "dark")  # empty: as the system
@@ -45,3 +46,10 @@ def tell_browser(response: HttpResponse, profile: Profile) -> HttpResponse:
     for name, value in (("zone", profile.time_zone), ("keys", "on" if profile.shortcuts else "off"), ("theme", profile.theme)):
         response.set_cookie(name, value, max_age=COOKIE_LIFE_S, samesite="Lax")
     return response
+
+
+def zone_of(request: HttpRequest) -> str:
+    """The name of the zone in which this reader sees times: UTC when they switched to it, else their own, else their browser's."""
+    cookies = request.COOKIES
+    named = ("UTC" if cookies.get("utc") == "on" else cookies.get("zone", ""), cookies.get("browser_zone", ""))
+    return next((name for name in named if name and find_zone(name)), "UTC")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,7 +15,7 @@ from django.db import connection
 from django.db.models import Q, QuerySet
 from django.http import QueryDict
 
-from runs import queries, states, transition
+from runs import local_times, queries, states, transition
 from runs.actors import Actor
 from runs.errors import Invalid
 from runs.models import Run
@@ -58,24 +57,13 @@ def read(params: QueryDict) -> Wanted:
             status=tuple(params.getlist("status")),
             agent=tuple(filter(None, params.getlist("agent"))),
             q=params.get("q", "").strip()[:200],
-            started_from=_moment(params, "started_from"),
-            started_to=_moment(params, "started_to"),
+            started_from=local_times.read(params.dict(), "started_from"),
+            started_to=local_times.read(params.dict(), "started_to", latest=True),
             cancelled_by=params.get("cancelled_by", "").strip()[:200],
         ),
         doubtful=params.get("doubtful") == "1",
         person=params.get("person") == "1",
     )
-
-
-def _moment(params: QueryDict, name: str) -> datetime | None:
-    text = params.get(name, "").strip()
-    if not text:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise Invalid(f"{name}: use a day and time such as 2026-03-02T14:02 (UTC).", field=name) from None
 
 
 def rows(actor: Actor, wanted: Wanted) -> QuerySet[Run]:
@@ -193,16 +181,18 @@ def agents() -> list[str]:
 # The form
 
 
-def form(params: QueryDict, wanted: Wanted) -> dict[str, Any]:
-    """The context of the filter form."""
+def form(wanted: Wanted, zone: str) -> dict[str, Any]:
+    """The context of the filter form; its times are those of the reader's zone."""
     asked = wanted.filter
+    started_from, started_to, zone = local_times.fields(asked.started_from, asked.started_to, zone)
     return {
         "q": asked.q,
         "agent": asked.agent[0] if asked.agent else "",
         "agents": agents(),
         "statuses": [{"value": word, "label": _label(word), "on": word in asked.status} for word in states.STATUSES],
-        "started_from": params.get("started_from", ""),
-        "started_to": params.get("started_to", ""),
+        "started_from": started_from,
+        "started_to": started_to,
+        "zone": zone,
         "cancelled_by": asked.cancelled_by,
         "doubtful": wanted.doubtful,
         "open": False,
@@ -213,14 +203,14 @@ def _label(status: str) -> str:
     return RUN_CHIPS[status].text
 
 
-def applied(params: QueryDict, wanted: Wanted, path: str = "/runs/") -> list[dict[str, str]]:
-    """Each filter that is on, with the address without it."""
+def applied(params: QueryDict, wanted: Wanted, zone: str, path: str = "/runs/") -> list[dict[str, str]]:
+    """Each filter that is on, its times in the reader's zone, with the address without it."""
     asked = wanted.filter
     tokens = [("status", word, _label(word)) for word in asked.status]
     tokens += [("agent", word, f"agent {word}") for word in asked.agent]
     tokens += [("q", asked.q, f"“{asked.q}”")] if asked.q else []
-    tokens += [("started_from", "", f"from {params.get('started_from', '')} UTC")] if asked.started_from else []
-    tokens += [("started_to", "", f"until {params.get('started_to', '')} UTC")] if asked.started_to else []
+    tokens += [("started_from", "", f"from {local_times.words(asked.started_from, zone)}")] if asked.started_from else []
+    tokens += [("started_to", "", f"until {local_times.words(asked.started_to, zone)}")] if asked.started_to else []
     tokens += [("cancelled_by", "", f"cancel asked by {asked.cancelled_by}")] if asked.cancelled_by else []
     tokens += [("doubtful", "", "has unknown effects")] if wanted.doubtful else []
     tokens += [("person", "", "needs a person")] if wanted.person else []

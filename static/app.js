@@ -461,6 +461,10 @@
   addEventListener("pagehide", () => { generation++; socket?.close(); socket = null; });
   addEventListener("pageshow", (event) => { if (event.persisted) wake(); });
 
+  // The server reads the times of filters in the reader's zone, and knows it from here when they have chosen none.
+  const browserZone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (cookie("browser_zone") !== browserZone) remember("browser_zone", browserZone);
+
   // --- Start -----------------------------------------------------------------------------------------------------------
   localise();
   for (const node of $$("[data-actions]")) actionKeys.set(node, node.dataset.actions);

@@ -19,7 +19,7 @@ from ledger import states as effect_states
 from ledger.models import Effect
 from ledger.providers.money import BadAmount, minor_units
 from ledger.vocabulary import EFFECT_CHIPS
-from runs import states
+from runs import local_times, states
 from runs.actors import Actor
 from runs.errors import Invalid
 from runs.ids import parse_ref
@@ -46,6 +46,8 @@ FIELDS = (
     "currency",
     "quiet_over",
 )
+KEPT = (*FIELDS, local_times.ZONE)
+"""What an address must carry so that it means the same."""
 GROUPS = {
     "cancel": "Cancels", "terminate": "Terminations", "approval": "Approvals", "compensation": "Undoing", "case": "Cases",
     "effect": "Actions outside", "run": "Life of a run", "step": "Steps", "lease": "Leases", "cleanup": "Clean-up",
@@ -89,15 +91,15 @@ class Page:
 def read(params: QueryDict) -> Wanted:
     """What a query string asks for; unknown parameters are left alone. Raises `Invalid`, naming the field."""
     check_text({name: values for name, values in params.lists()})
-    given = {name: params.get(name, "").strip()[:200] for name in FIELDS}
+    given = {name: params.get(name, "").strip()[:200] for name in KEPT}
     currency = given["currency"].upper()
     if (given["amount_from"] or given["amount_to"]) and not currency:
         raise Invalid("currency: an amount needs its currency, such as EUR.", field="currency")
     if given["state"] and given["state"] not in STATES:
         raise Invalid(f"state: {given['state']!r} is no state that is recorded.", field="state")
     return Wanted(
-        since=_moment(given, "since"),
-        until=_moment(given, "until"),
+        since=local_times.read(given, "since"),
+        until=local_times.read(given, "until", latest=True),
         actor=given["actor"],
         people=given["people"] == "1",
         kind=given["kind"],
@@ -110,16 +112,6 @@ def read(params: QueryDict) -> Wanted:
         currency=currency,
         quiet_over=_seconds(given["quiet_over"]),
     )
-
-
-def _moment(given: dict[str, str], name: str) -> datetime | None:
-    if not given[name]:
-        return None
-    try:
-        at = datetime.fromisoformat(given[name].replace(" ", "+"))
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise Invalid(f"{name}: use a day and time such as 2026-03-02T14:02 (UTC).", field=name) from None
 
 
 def _ref(given: dict[str, str], name: str, prefix: str) -> str:
@@ -334,12 +326,16 @@ def in_order(actor: Actor, wanted: Wanted, before_tx: int, batch: int, *extra: A
 # The form
 
 
-def form(params: QueryDict, wanted: Wanted) -> dict[str, Any]:
-    """The context of the filter form."""
+def form(params: QueryDict, wanted: Wanted, zone: str) -> dict[str, Any]:
+    """The context of the filter form; its times are those of the reader's zone."""
     recorded = kinds()
+    since, until, zone = local_times.fields(wanted.since, wanted.until, zone)
     groups = {kind.partition(".")[0] for kind in recorded}
     return {
         **{name: params.get(name, "") for name in FIELDS},
+        "since": since,
+        "until": until,
+        "zone": zone,
         "people": wanted.people,
         "groups": [{"value": key, "label": label, "on": key == wanted.kind} for key, label in GROUPS.items() if key in groups],
         "kinds": [{"value": kind, "label": kind, "on": kind == wanted.kind} for kind in recorded],
@@ -349,21 +345,22 @@ def form(params: QueryDict, wanted: Wanted) -> dict[str, Any]:
 
 
 _LABELS = {
-    "since": "from {} UTC", "until": "until {} UTC", "actor": "by {}", "people": "people only", "kind": "{}", "run": "{}",
+    "since": "from {}", "until": "until {}", "actor": "by {}", "people": "people only", "kind": "{}", "run": "{}",
     "effect": "{}", "state": "{}", "provider": "at {}", "amount_from": "from {}", "amount_to": "up to {}", "currency": "in {}",
     "quiet_over": "quiet after more than {} s",
 }  # fmt: skip
 
 
-def applied(params: QueryDict, wanted: Wanted, path: str) -> list[dict[str, str]]:
-    """Each filter that is on, in words, with the address without it."""
+def applied(params: QueryDict, wanted: Wanted, path: str, zone: str) -> list[dict[str, str]]:
+    """Each filter that is on, in words (times in the reader's zone), with the address without it."""
     shown = []
+    times = {name: local_times.words(at, zone) for name, at in (("since", wanted.since), ("until", wanted.until)) if at}
     for name in FIELDS:
         value = params.get(name, "").strip()
         if value:
             left = params.copy()
             for gone in (name, "place"):
                 left.pop(gone, None)
-            word = GROUPS.get(value, value) if name == "kind" else STATES.get(value, value) if name == "state" else value
+            word = GROUPS.get(value, value) if name == "kind" else STATES.get(value, value) if name == "state" else times.get(name, value)
             shown.append({"name": name, "label": _LABELS[name].format(word), "url": f"{path}?{left.urlencode()}"})
     return shown

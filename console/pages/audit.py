@@ -13,6 +13,7 @@ from psycopg.errors import QueryCanceled
 from console.audit import exporting, search, story, words
 from console.pages.guard import number, page
 from console.pages.runs import actor_of, run_of
+from console.profiles import zone_of
 from ledger import pages as effect_pages
 from runs import actors, transition
 from runs.errors import Invalid
@@ -54,8 +55,8 @@ def _list(request: HttpRequest) -> Context:
     return {
         "as_of": transition.clock(),
         "rows": [_row(event, names) for event in found.items],
-        "filters": search.form(params, wanted),
-        "applied": search.applied(params, wanted, PATH),
+        "filters": search.form(params, wanted, zone_of(request)),
+        "applied": search.applied(params, wanted, PATH, zone_of(request)),
         "clear_url": PATH if wanted.narrows else "",
         "export_url": f"{PATH}export?{_filters(request)}",
         "pager": {
@@ -82,7 +83,7 @@ def _at(request: HttpRequest, place: str) -> str:
 def _filters(request: HttpRequest) -> str:
     """The filters of the address, without where one is in the list."""
     params = request.GET.copy()
-    for name in set(params) - set(search.FIELDS):
+    for name in set(params) - set(search.KEPT):
         params.pop(name)
     return params.urlencode()
 
@@ -102,10 +103,11 @@ def export(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     """`/audit/export`: says what would be exported; a POST records it and streams the file."""
     _require(request)
     actor, wanted = actor_of(request), search.read(request.GET)
-    chosen = search.applied(request.GET, wanted, PATH)
+    chosen = search.applied(request.GET, wanted, PATH, zone_of(request))
     if request.method == "POST":
         form = request.POST.get("form", "")
         filters = {one["name"]: request.GET[one["name"]].strip()[:200] for one in chosen}
+        filters |= {name: at.isoformat() for name, at in (("since", wanted.since), ("until", wanted.until)) if at}
         return _stream(request, exporting.begin(actor, wanted, form, filters), form)
     context = {"count": search.count(actor, wanted), "filters": [one["label"] for one in chosen], "query": _filters(request)}
     return render(request, "audit/export.html", context)

@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 
 from console.pages.guard import number, page
 from console.pages.runs import actor_of
+from console.profiles import zone_of
 from runs import actors, bulk, bulk_pages, listing, queries, transition
 from runs.actors import Actor
 from runs.errors import Invalid, NotAllowed, Problem
@@ -44,13 +45,17 @@ def _question(request: HttpRequest, actor: Actor, params: QueryDict, as_of: date
         raise Invalid(f"At most {bulk.RUNS_MAX:,} runs at once; narrow the selection.")
     context = {
         "count": number_of,
-        "filters": [token["label"] for token in listing.applied(params, listing.read(params))] if params.get("all") == "1" else None,
+        "filters": _filters(request, params) if params.get("all") == "1" else None,
         "split": bulk_pages.split(found),
         "fields": [(name, value) for name, values in params.lists() if name not in ("csrfmiddlewaretoken", "reason") for value in values],
         "as_of": as_of.isoformat(),
         "back_url": "/runs/",
     }
     return render(request, ASK, context)
+
+
+def _filters(request: HttpRequest, params: QueryDict) -> list[str]:
+    return [token["label"] for token in listing.applied(params, listing.read(params), zone_of(request))]
 
 
 def _chosen(actor: Actor, params: QueryDict, as_of: datetime) -> QuerySet[Run]:

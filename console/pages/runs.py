@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 
 from console.pages import contexts, fragments
 from console.pages.guard import number, page
+from console.profiles import zone_of
 from ledger import accounts
 from ledger import queries as effect_queries
 from runs import actors, listing, pages, queries
@@ -47,8 +48,8 @@ def _list(request: HttpRequest) -> dict[str, Any]:
         "rows": pages.rows(found.items, actor),
         "may_pick": actor.may(actors.RUN_CANCEL),
         "all_url": f"/bulk/cancel?{query.urlencode()}&all=1" if wanted.narrows else "",
-        "filters": listing.form(params, wanted),
-        "applied": listing.applied(params, wanted),
+        "filters": listing.form(wanted, zone_of(request)),
+        "applied": listing.applied(params, wanted, zone_of(request)),
         "clear_url": "/runs/" if wanted.narrows else "",
         "watch": f"runs?{query.urlencode()}",
         "newest": listing.newest_mark(found) if not cursor else "",

@@ -114,8 +114,13 @@ def test_time_and_time_to_quiet(auditor, owner_connection):
     third = Event.objects.order_by("at", "id")[2]
     assert found(auditor, until=third.at.isoformat()).count() == 2
     assert found(auditor, since=third.at.isoformat(), until=(third.at + timedelta(days=1)).isoformat()).count() == Event.objects.count() - 2
-    local = third.at.strftime("%Y-%m-%dT%H:%M:%S")  # a field without a zone is UTC, as its label says
+    local = third.at.strftime("%Y-%m-%dT%H:%M:%S")  # without a zone it is UTC
     assert found(auditor, since=local).exists()
+    assert not found(auditor, since=local, zone="America/New_York").exists()
+    auditor.cookies["zone"] = "America/New_York"
+    response = auditor.get("/audit/", {"since": local})
+    assert "From (America/New_York)" in text(response) and re.search(r"from \d+ \w+ \d+ [\d:]+ E[SD]T", text(response))
+    assert "zone=Asia%2FTokyo" in auditor.get("/audit/", {"since": local, "zone": "Asia/Tokyo"}).context["export_url"]
 
 
 def test_people_are_found_by_the_names_they_have(auditor):
@@ -176,7 +181,7 @@ def test_pages_by_place(auditor):
 def test_the_filters_are_in_the_address_and_come_off_one_by_one(auditor):
     page = auditor.get("/audit/?people=1&kind=cancel&since=2026-01-01T00:00")
     said = text(page)
-    assert "Showing only from 2026-01-01T00:00 UTC" in said and "people only" in said and "Cancels" in said
+    assert "Showing only from 1 Jan 2026 00:00 UTC" in said and "people only" in said and "Cancels" in said
     assert 'href="/audit/?people=1&amp;kind=cancel"' in page.content.decode()
 
 

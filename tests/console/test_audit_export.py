@@ -41,7 +41,7 @@ def table(response):
 def test_the_page_says_what_would_be_exported(auditor):
     new_run()
     said = text(auditor.get("/audit/export?kind=run&since=2026-01-01T00:00"))
-    assert "Export 2 records, CSV or JSONL, times in UTC, filters: from 2026-01-01T00:00 UTC, Life of a run." in said
+    assert "Export 2 records, CSV or JSONL, times in UTC, filters: from 1 Jan 2026 00:00 UTC, Life of a run." in said
     assert not Event.objects.filter(kind="audit.exported").exists()
 
 

@@ -1,6 +1,8 @@
 """The list of runs and a run's own page, as people of each group see them."""
 
 import json
+from datetime import timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import connection
@@ -8,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from ledger import outcomes
-from runs import cancellation, cleaning, leases, lifecycle, steps
+from runs import cancellation, cleaning, leases, lifecycle, local_times, steps
 from runs.models import Run
 from tests.console.browsing import HTMX, person, text
 from tests.makers import (
@@ -450,3 +452,36 @@ def test_children_with_their_states_and_what_was_left_behind():
     assert "The first part Cancelled" in said
     assert "Cleanup did not reach release-hold: no worker took it within 10 minutes." in said
     assert "Stopped. It had sent nothing. 1 case about it waits for a person." in said
+
+
+# Times of the filters
+
+
+def test_times_of_the_filter_are_the_readers_and_the_address_means_the_same_to_everybody():
+    run, token = new_run()
+    send(run, token)
+    started = fresh(run).started_at
+    reader = person()
+    reader.cookies["zone"] = "Asia/Tokyo"
+    here = started.astimezone(ZoneInfo("Asia/Tokyo"))
+    typed = {"started_from": f"{here - timedelta(minutes=1):%Y-%m-%dT%H:%M}", "started_to": f"{here + timedelta(minutes=2):%Y-%m-%dT%H:%M}"}
+    page = reader.get("/runs/", typed | {"zone": "Asia/Tokyo"})
+    assert run.ref in text(page) and "Started from (Asia/Tokyo)" in text(page)
+    assert '<input type="hidden" name="zone" value="Asia/Tokyo">' in page.content.decode()
+    asked = local_times.read(typed | {"zone": "Asia/Tokyo"}, "started_from")
+    assert asked and f"from {local_times.words(asked, 'Asia/Tokyo')}" in text(page)
+    assert "JST" in text(page) and f'value="{typed["started_from"]}:00"' in page.content.decode()
+    assert "zone=Asia%2FTokyo" in page.context["watch"], "what is new is judged by the same times"
+
+    other = person("Ode", "Auditor")
+    other.cookies["browser_zone"] = "Europe/London"
+    page = other.get("/runs/", typed | {"zone": "Asia/Tokyo"})
+    assert run.ref in text(page) and "Started from (Europe/London)" in text(page)
+    assert run.ref not in text(other.get("/runs/", typed | {"zone": "Europe/London"}))
+    other.cookies["utc"] = "on"
+    assert "Started from (UTC)" in text(other.get("/runs/"))
+
+
+def test_a_zone_that_does_not_exist_is_said():
+    response = person().get("/runs/?started_from=2026-03-02T14:02&zone=Nowhere")
+    assert response.status_code == 400 and "zone: use the name of a time zone" in text(response)
