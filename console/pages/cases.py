@@ -19,7 +19,7 @@ from reconciliation import pages as case_pages
 from reconciliation.evidence import Finding
 from reconciliation.form import form as finders_form
 from reconciliation.models import Case
-from runs import actors
+from runs import actors, transition
 from runs.errors import Invalid, Problem
 from runs.parsing import check_text
 from runs.wording import duration
@@ -67,7 +67,7 @@ def _empty(tab: str) -> str:
 def provider_list(request: HttpRequest) -> HttpResponse:
     """`/cases/providers`: whether each provider answers, and how many of its webhooks were believed, used and refused."""
     actor_of(request).require(actors.CASE_READ, None, "see how providers stand")
-    return render(request, "reconciliation/providers.html", {"providers": standing.providers()})
+    return render(request, "reconciliation/providers.html", {"providers": standing.providers(), "as_of": transition.clock()})
 
 
 def case_of(request: HttpRequest, ref: str) -> Case:

@@ -15,7 +15,7 @@ from ledger import compensations, queries, undo_api, undo_pages
 from ledger.models import Compensation, Effect
 from ledger.prospects import Wanted
 from ledger.providers.money import BadAmount, decimal_text, minor_units
-from runs import actors
+from runs import actors, transition
 from runs.errors import Invalid, Problem, ReauthenticationRequired
 from runs.parsing import check_text
 
@@ -134,6 +134,7 @@ def _request(request: HttpRequest, found: Compensation, verb: str, status: int =
     context = {
         "undo": undo_pages.shown(found, actor_of(request)),
         "verb": verb,
+        "as_of": transition.clock(),
         "post_url": f"/undo/{found.ref}/{verb}",
         "back_url": INBOX,
         **more,

@@ -445,3 +445,13 @@ def test_a_settled_case_opens_again_on_contradiction(fake):
     reopened = open_cases(effect=case.effect)[0]
     said = text(client.get(f"/cases/{reopened.ref}/"))
     assert "Answers disagree" in said or "disagree" in said
+
+
+def test_the_way_to_how_providers_stand(fake):
+    """From a run in doubt and its case; and the page claims no more than it keeps: it is of one moment."""
+    sent = doubtful(fake)
+    run_page = person().get(f"/runs/{fresh(sent.effect.run).ref}/").content.decode()
+    assert '<a class="no-print" id="run-providers" href="/cases/providers">Do the providers answer?</a>' in run_page
+    page = person().get("/cases/providers")
+    assert "As of " in text(page) and "Refresh" in text(page)
+    assert "data-live" not in page.content.decode().split("<body")[1].split(">")[0]
