@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import uuid
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -22,7 +24,7 @@ from runs.ids import parse_ref, parse_uuid
 from runs.wording import Parts, Ref, say
 
 Context = dict[str, Any]
-SHOWN_MAX = 200
+SHOWN_MAX = 100
 DECIDED_FOR = timedelta(days=7)
 
 _BECAME = {
@@ -33,6 +35,14 @@ _BECAME = {
     undo_states.WITHDRAWN: "Withdrawn by {who}: “{why}”",
     undo_states.EXPIRED: "{why}",
     undo_states.STALE: "{why}",
+}
+
+
+_TOLD = {
+    undo_states.REJECTED: "Rejected by {who}",
+    undo_states.WITHDRAWN: "Withdrawn by {who}",
+    undo_states.EXPIRED: "Ran out before it was sent",
+    undo_states.STALE: "Does not hold any more",
 }
 
 
@@ -55,6 +65,11 @@ def read(text: str) -> Compensation:
         raise NotFound(f"No undo request is called {text[:60]!r}. Use its id, or its reference such as C-7K2M9Q4TXA.")
     found.original.run = found.run
     return found
+
+
+def by_id(ids: Iterable[uuid.UUID]) -> QuerySet[Compensation]:
+    """These requests, ready to be shown."""
+    return Compensation.objects.select_related("original", "run__root", "effect").filter(pk__in=list(ids))
 
 
 def find(tab: str, actor: Actor) -> QuerySet[Compensation]:
@@ -82,6 +97,7 @@ def shown(request: Compensation, actor: Actor | None = None) -> Context:
     excluded = held.excluded()
     able = compensations.approvers(held) if request.state == undo_states.REQUESTED else []
     given = compensations.valid_approvals(held)
+    told, told_at = _told(request, [one.by_name for one in given])
     allowed = allowed_on_request(request, actor, excluded)
     if actor is not None and any(told.by == actor.id for told in given):
         allowed -= {"approve", "reject"}
@@ -118,11 +134,23 @@ def shown(request: Compensation, actor: Actor | None = None) -> Context:
         "decisions": list(request.decisions.order_by("at")),
         "became": became(request),
         "became_says": became_says(request, now),
+        "told": told,
+        "told_at": told_at,
+        "mine": actor is not None and actor.id == request.requested_by,
         "ended_at": request.ended_at,
         "effect": request.effect,
         "allowed": allowed,
         "verb_object": f"Approve {amount}" if amount else f"Approve undoing {action_words(original.action)}",
     }
+
+
+def _told(request: Compensation, given: list[str]) -> tuple[str, datetime | None]:
+    """Who decided, in few words, and when; nothing while it waits. What became of it afterwards is another matter (`became_says`)."""
+    if request.state == undo_states.REQUESTED:
+        return "", None
+    if request.state in _TOLD:
+        return _TOLD[request.state].format(who=request.ended_name), request.ended_at
+    return f"Approved by {' and '.join(given)}" if given else "Approved", request.approved_at
 
 
 def _needs(request: Compensation, given: list[str]) -> str:

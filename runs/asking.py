@@ -19,7 +19,7 @@ Context = dict[str, Any]
 Namer = Callable[[dict[str, Any]], Context]
 """How the layer above says an action: {what, amount, currency, amount_text, provider_name, business_ref}."""
 
-SHOWN_MAX = 200
+SHOWN_MAX = 100
 TABS = (("to_decide", "To decide"), ("asked", "Asked by me"), ("decided", "Decided lately"))
 DECIDED_FOR = timedelta(days=7)
 
@@ -79,6 +79,7 @@ def shown(approval: Approval, name: Namer, actor: Actor | None = None) -> Contex
         "expires_at": approval.expires_at,
         "state": approval.state,
         "became": _BECAME[approval.state].format(by=approval.decided_name),
+        "told": _BECAME[approval.state].format(by=approval.decided_name).removesuffix("."),
         "comment": approval.comment,
         "decided_at": approval.decided_at,
         "spent_at": approval.spent_at,

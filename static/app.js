@@ -169,8 +169,9 @@
     const pill = $("[data-new]");
     if (!pill) return;
     pill.hidden = !count;
-    $("button", pill).textContent = `${count > 999 ? "999+" : count} new ${count === 1 ? "run" : "runs"} — show`;
-    if (count) announceCount(`${count} new ${count === 1 ? "run" : "runs"}`);
+    const words = `${count > 999 ? "999+" : count} new ${pill.dataset.new}${count === 1 ? "" : "s"}`;
+    $("button", pill).textContent = `${words} — show`;
+    if (count) announceCount(words);
   }
 
   function setCounts(groups) {

@@ -16,6 +16,7 @@ class Audience:
     def __init__(self) -> None:
         self.viewers: set[Viewer] = set()
         self.cases: set[Viewer] = set()
+        self.inboxes: set[Viewer] = set()
         self._rows: dict[uuid.UUID, set[Viewer]] = defaultdict(set)
         self._runs: dict[uuid.UUID, set[Viewer]] = defaultdict(set)
 
@@ -29,6 +30,8 @@ class Audience:
             self._runs[watch.run].add(viewer)
         if watch.kind == "cases":
             self.cases.add(viewer)
+        if watch.kind == "approvals":
+            self.inboxes.add(viewer)
         return page
 
     def forget(self, viewer: Viewer) -> None:
@@ -41,6 +44,7 @@ class Audience:
         if watch.run is not None:
             self._drop(self._runs, watch.run, viewer)
         self.cases.discard(viewer)
+        self.inboxes.discard(viewer)
 
     def _drop(self, index: dict[uuid.UUID, set[Viewer]], key: uuid.UUID, viewer: Viewer) -> None:
         index[key].discard(viewer)

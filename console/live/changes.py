@@ -8,10 +8,11 @@ import time
 import uuid
 from collections.abc import Mapping
 
-RUN, CASES = "run", "cases"
+RUN, CASES, INBOXES = "run", "cases", "inboxes"
 What = tuple[str, uuid.UUID | None]
 ALL_CASES: What = (CASES, None)
-COALESCE_S: Mapping[str, float] = {RUN: 0.1, CASES: 0.5}
+ALL_INBOXES: What = (INBOXES, None)
+COALESCE_S: Mapping[str, float] = {RUN: 0.1, CASES: 0.5, INBOXES: 0.5}
 
 
 class Changes:

@@ -29,6 +29,9 @@ async def differences(page: Page, actor: Actor, source: Source, shelf: Shelf) ->
         counted = await source.newer(actor, page.watch, [page.watch.newest])
         page.new_count = counted.get(page.watch.newest, 0)
         yield wire.frame("new", count=page.new_count)
+    elif page.watch.kind == "approvals":
+        page.new_count = page.unseen(await source.listed(actor, page.watch))
+        yield wire.frame("new", count=page.new_count)
 
 
 async def _moved(page: Page, source: Source) -> dict[uuid.UUID, int]:

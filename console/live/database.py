@@ -23,9 +23,10 @@ from console.live.who import Who
 from console.live.wire import Fragment, Watch, fragment, timeline_item
 from console.pages import fragments
 from ledger import undo_pages
+from ledger.models import Compensation
 from reconciliation import queue as case_pages
 from reconciliation.models import Case
-from runs import actors, family, listing, pages, queries
+from runs import actors, asking, family, listing, pages, queries
 from runs.actors import Actor
 from runs.errors import Invalid
 from runs.models import Approval, Run
@@ -49,7 +50,7 @@ class Database:
 
     def __init__(self) -> None:
         self._who = Together(in_a_live_thread(people.look))
-        self._versions = {kind: Together(in_a_live_thread(partial(_versions, model))) for kind, model in _MODELS.items()}
+        self._versions = {kind: Together(in_a_live_thread(read)) for kind, read in _VERSIONS.items()}
         self._pages = asyncio.Semaphore(1)
 
     async def who(self, sessions: Collection[str]) -> dict[str, Who]:
@@ -73,15 +74,30 @@ class Database:
     async def newer(self, actor: Actor, watch: Watch, marks: Collection[str]) -> dict[str, int]:
         return await in_a_live_thread(_newer)(actor, watch, marks)
 
+    async def listed(self, actor: Actor, watch: Watch) -> set[uuid.UUID]:
+        return await in_a_live_thread(_listed)(actor, watch)
+
     async def counts(self) -> dict[str, dict[str, Any]]:
         return await in_a_live_thread(_counts)()
 
 
-_MODELS: Mapping[str, type[Run] | type[Case]] = {"runs": Run, "cases": Case}
-
-
 def _versions(model: type[Run] | type[Case], ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
     return dict(model.objects.filter(pk__in=list(ids)).values_list("pk", "version"))
+
+
+def _inbox_versions(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
+    """Whatever changes on a card is an event of its run, so its version is the run's."""
+    found: dict[uuid.UUID, int] = {}
+    for model in (Approval, Compensation):
+        found |= dict(model.objects.filter(pk__in=list(ids)).values_list("pk", "run__version"))  # type: ignore[attr-defined]
+    return found
+
+
+_VERSIONS: Mapping[str, Callable[[Collection[uuid.UUID]], Mapping[uuid.UUID, int]]] = {
+    "runs": partial(_versions, Run),
+    "cases": partial(_versions, Case),
+    "approvals": _inbox_versions,
+}
 
 
 def _run_rows(ids: list[uuid.UUID]) -> dict[uuid.UUID, Fragment]:
@@ -91,6 +107,12 @@ def _run_rows(ids: list[uuid.UUID]) -> dict[uuid.UUID, Fragment]:
 def _case_rows(ids: list[uuid.UUID]) -> dict[uuid.UUID, Fragment]:
     found = Case.objects.select_related("run", "effect__run").filter(pk__in=ids)
     return {case.pk: fragment(f"row-{case.pk}", case.version, fragments.case_row_html(case)) for case in found}
+
+
+def _inbox_cards(ids: list[uuid.UUID]) -> dict[uuid.UUID, Fragment]:
+    asked = {one.pk: (one.run, fragments.approval_card_html(one)) for one in Approval.objects.select_related("run").filter(pk__in=ids)}
+    undos = {one.pk: (one.run, fragments.undo_card_html(one)) for one in undo_pages.by_id(ids)}
+    return {pk: fragment(f"row-{pk}", run.version, html) for pk, (run, html) in (asked | undos).items()}
 
 
 def _case_parts(ids: list[uuid.UUID]) -> dict[uuid.UUID, Parts]:
@@ -120,7 +142,7 @@ def _parts(run: Run) -> Parts:
 
 
 Render = Callable[[list[uuid.UUID]], Mapping[uuid.UUID, Any]]
-_ROWS: Mapping[str, Render] = {"runs": _run_rows, "cases": _case_rows}
+_ROWS: Mapping[str, Render] = {"runs": _run_rows, "cases": _case_rows, "approvals": _inbox_cards}
 _PAGES: Mapping[str, Render] = {"run": _run_parts, "case": _case_parts}
 
 
@@ -146,6 +168,8 @@ def _matching(actor: Actor, watch: Watch, ids: Collection[uuid.UUID]) -> set[uui
     if watch.kind == "cases" and watch.case is None:
         tab = QueryDict(watch.query).get("tab", "unclaimed")
         return set(case_pages.find(actor, tab).filter(pk__in=list(ids)).values_list("pk", flat=True))
+    if watch.kind == "approvals":
+        return _listed(actor, watch) & set(ids)
     wanted = _wanted(watch)
     return listing.matching(actor, wanted, ids) if wanted is not None and wanted.narrows else None
 
@@ -163,6 +187,12 @@ def _newer(actor: Actor, watch: Watch, marks: Collection[str]) -> dict[str, int]
     rows = listing.rows(actor, wanted).filter(created_at__gte=min(places.values())[0])
     newest = sorted(rows.order_by("-created_at", "-id").values_list("created_at", "id")[:NEW_MAX])
     return {mark: len(newest) - bisect_right(newest, place) for mark, place in places.items()}
+
+
+def _listed(actor: Actor, watch: Watch) -> set[uuid.UUID]:
+    tab = QueryDict(watch.query).get("tab", "to_decide")
+    asked, undos = asking.find(tab)[: asking.SHOWN_MAX], undo_pages.find(tab, actor)[: undo_pages.SHOWN_MAX]
+    return {one.pk for one in asked} | {one.pk for one in undos}
 
 
 def _counts() -> dict[str, dict[str, Any]]:

@@ -14,10 +14,10 @@ from typing import Any
 
 from console.live import wire
 from console.live.audience import Audience
-from console.live.changes import ALL_CASES, RUN, Changes, What
+from console.live.changes import ALL_CASES, ALL_INBOXES, RUN, Changes, What
 from console.live.comparing import differences
 from console.live.database import Database
-from console.live.page import Viewer
+from console.live.page import Page, Viewer
 from console.live.pulse import Pulse
 from console.live.shelf import ALWAYS, Shelf
 from console.live.source import Parts, Slice, Source, filter_key
@@ -110,6 +110,8 @@ class Hub:
             self._note_run(event.run_id, event.seq or 0, event.kind)
         if self.audience.cases and (event.run_id is not None or event.kind.startswith("case.")):
             self._pages.touch(ALL_CASES, 0)
+        if self.audience.inboxes and event.run_id is not None and event.kind not in _ONLY_TIMELINE:
+            self._pages.touch(ALL_INBOXES, 0)
 
     def _note_run(self, run: uuid.UUID, seq: int, kind: str) -> None:
         if self.audience.has_row(run):
@@ -156,6 +158,8 @@ class Hub:
         works = [self._send_run(run, version) for (_, run), version in due.items() if run is not None]
         if ALL_CASES in due:
             works.append(self._send_cases())
+        if ALL_INBOXES in due:
+            works.append(self._send_inboxes())
         await asyncio.gather(*works)
 
     async def _send_rows(self, kind: str, wanted: Mapping[uuid.UUID, int]) -> None:
@@ -196,11 +200,7 @@ class Hub:
 
     async def _send_cases(self) -> None:
         pages = [(viewer, viewer.page) for viewer in self.audience.cases if viewer.page is not None]
-        shown = {case for _, page in pages for case in page.rows}
-        now = await self.source.versions("cases", shown) if shown else {}
-        moved = {case: version for _, page in pages for case in page.rows if (version := now.get(case, 0)) > page.rows[case]}
-        if moved:
-            await self._send_rows("cases", moved)
+        await self._send_moved("cases", [page for _, page in pages])
         asked = {page.watch.case: ALWAYS for _, page in pages if page.watch.case is not None}
         parts: dict[uuid.UUID | None, Parts] = await self.shelf.get("case", asked)
         for viewer, page in pages:
@@ -209,6 +209,23 @@ class Hub:
                 page.case_shown = case.fragments
                 page.offer(case.fragments)
                 viewer.woken.set()
+
+    async def _send_inboxes(self) -> None:
+        pages = [(viewer, viewer.page) for viewer in self.audience.inboxes if viewer.page is not None]
+        await self._send_moved("approvals", [page for _, page in pages])
+        lists = {filter_key(viewer.who.actor, page.watch): (viewer.who.actor, page.watch) for viewer, page in pages}
+        listed = {key: await self.source.listed(actor, watch) for key, (actor, watch) in lists.items()}
+        for viewer, page in pages:
+            page.offer_new(page.unseen(listed[filter_key(viewer.who.actor, page.watch)]))
+            viewer.woken.set()
+
+    async def _send_moved(self, kind: str, pages: list[Page]) -> None:
+        """The rows of these pages that are newer in the database: for kinds of which the tail does not name each row that changes."""
+        shown = {row for page in pages for row in page.rows}
+        now = await self.source.versions(kind, shown) if shown else {}
+        moved = {row: version for page in pages for row in page.rows if (version := now.get(row, 0)) > page.rows[row]}
+        if moved:
+            await self._send_rows(kind, moved)
 
 
 _hubs: dict[asyncio.AbstractEventLoop, Hub] = {}

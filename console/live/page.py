@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from console.live import wire
 from console.live.who import Who
@@ -47,6 +47,10 @@ class Page:
         """How many rows are newer than the page; told when it differs from what was told."""
         self._new_due = self._new_due or count != self.new_count
         self.new_count = count
+
+    def unseen(self, listed: Collection[uuid.UUID]) -> int:
+        """How many of the rows that its list holds now it does not show."""
+        return len(set(listed) - self.rows.keys())
 
     def overflow(self) -> None:
         """Something may have been missed: the page is asked to say anew what it shows."""

@@ -50,7 +50,7 @@ class Source(Protocol):
         """The versions of these rows now, in one query."""
 
     async def render(self, kind: str, ids: list[uuid.UUID]) -> Mapping[uuid.UUID, Any]:
-        """`runs` and `cases`: a row each (Fragment); `run` and `case`: the Parts of its page."""
+        """`runs`, `cases` and `approvals`: a row each (Fragment); `run` and `case`: the Parts of its page."""
 
     async def timeline(self, run: uuid.UUID, after: int) -> Slice:
         """The next items of a run's timeline, a hundred at most."""
@@ -61,10 +61,13 @@ class Source(Protocol):
     async def newer(self, actor: Actor, watch: Watch, marks: Collection[str]) -> dict[str, int]:
         """How many rows of the page's list are newer than each mark."""
 
+    async def listed(self, actor: Actor, watch: Watch) -> set[uuid.UUID]:
+        """Every row that an inbox holds now: it is short, so what is new is what a page does not show."""
+
     async def counts(self) -> dict[str, dict[str, Any]]:
         """The groups of a `counts` frame."""
 
 
 def filter_key(actor: Actor, watch: Watch) -> tuple[str, str, str]:
-    """Pages with the same key have the same list; a list `=me` or `=mine` is each person's own."""
-    return watch.kind, watch.query, actor.id if "=m" in watch.query else ""
+    """Pages with the same key have the same list; a list `=me` or `=mine`, and an inbox, is each person's own."""
+    return watch.kind, watch.query, actor.id if "=m" in watch.query or watch.kind == "approvals" else ""

@@ -25,7 +25,7 @@ class BadMessage(Exception):
 
 @dataclass(frozen=True)
 class Watch:
-    """Everything that a page shows. `kind` is what its list holds (`runs`, `cases`) or ""; `case` is the one case that it is about."""
+    """Everything that a page shows. `kind`: what its list holds (`runs`, `cases`, `approvals`) or ""; `case`: the one case it is about."""
 
     kind: str = ""
     query: str = ""

@@ -11,22 +11,25 @@ from console.pages import fragments
 from console.pages.guard import page
 from console.pages.runs import actor_of
 from ledger import pages as effect_pages
+from ledger import undo_pages
 from ledger.models import Effect
 from ledger.states import WORK
 from reconciliation.models import Case
 from runs import actors, pages, queries
 from runs.actors import Actor
 from runs.ids import parse_uuid
+from runs.models import Approval
 
 IDS_MAX = 100
 ROW, HEAD, CASE, EFFECT = "run-actions-", "run-head-actions-", "case-actions-", "effect-actions-"
+APPROVAL, UNDO = "approval-actions-", "undo-actions-"
 
 
 @page("GET")
 def live_actions(request: HttpRequest) -> HttpResponse:
     """The inner HTML of each element asked for; what is unknown or may not be seen is left out."""
     ids, actor = request.GET.getlist("id")[:IDS_MAX], actor_of(request)
-    items = [*_of_runs(request, ids, actor), *_of_cases(request, ids, actor), *_of_effects(ids, actor)]
+    items = [*_of_runs(request, ids, actor), *_of_cases(request, ids, actor), *_of_effects(ids, actor), *_of_inbox(ids, actor)]
     return JsonResponse({"type": "fragments", "items": items})
 
 
@@ -62,3 +65,14 @@ def _of_effects(ids: list[str], actor: Actor) -> Iterable[dict[str, Any]]:
     for one, pk in wanted.items():
         item = items.get(str(pk))
         yield {"id": one, "html": fragments.effect_actions_html(item) if item else ""}
+
+
+def _of_inbox(ids: list[str], actor: Actor) -> Iterable[dict[str, Any]]:
+    questions = {pk: one for one in ids if one.startswith(APPROVAL) and (pk := parse_uuid(one.removeprefix(APPROVAL)))}
+    undos = {pk: one for one in ids if one.startswith(UNDO) and (pk := parse_uuid(one.removeprefix(UNDO)))}
+    for approval in Approval.objects.select_related("run").filter(pk__in=questions) if questions else ():
+        if queries.may_read(actor, approval.run.agent):
+            yield {"id": questions[approval.pk], "html": fragments.approval_actions_html(approval, actor)}
+    for undo in undo_pages.by_id(undos) if undos else ():
+        if queries.may_read(actor, undo.run.agent):
+            yield {"id": undos[undo.pk], "html": fragments.undo_actions_html(undo, actor)}

@@ -16,7 +16,7 @@ from console.pages.runs import actor_of
 from console.recent import kept
 from ledger import pages as effect_pages
 from ledger import undo_pages
-from runs import actors, approvals, asking, transition
+from runs import actors, approvals, asking
 from runs.errors import Problem, ReauthenticationRequired
 from runs.models import Approval
 
@@ -41,7 +41,7 @@ def approval_list(request: HttpRequest) -> HttpResponse:
         "tabs": tabs,
         "tab": tab,
         "may_decide": actor.may(actors.APPROVAL_DECIDE),
-        "as_of": transition.clock(),
+        "watch": f"approvals?tab={tab}",
     }
     return render(request, LIST, context)
 

@@ -13,15 +13,18 @@ from django.template.loader import render_to_string
 
 from console.pages import contexts
 from ledger import pages as effects
+from ledger import undo_pages
+from ledger.models import Compensation
 from reconciliation import pages as cases
 from reconciliation import queue
 from reconciliation.models import Case
-from runs import family, pages
+from runs import asking, family, pages
 from runs.actors import Actor
 from runs.family import Family
-from runs.models import Event, Run
+from runs.models import Approval, Event, Run
 
 RUN = "runs/detail.html"
+INBOX = "runs/approvals/list.html"
 
 
 def row_html(run: Run, oob: bool = False) -> str:
@@ -93,6 +96,16 @@ def case_known_html(case: Case, oob: bool = False) -> str:
     return render_to_string("reconciliation/cases/detail.html#known", cases.page(case, None) | {"oob": oob})
 
 
+def approval_card_html(approval: Approval) -> str:
+    """`<section id="row-…">` of the inbox: a confirmation that a run waits for."""
+    return render_to_string(f"{INBOX}#approval_card", {"approval": asking.shown(approval, effects.action_shown)})
+
+
+def undo_card_html(undo: Compensation) -> str:
+    """`<section id="row-…">` of the inbox: a request to undo."""
+    return render_to_string(f"{INBOX}#undo_card", {"undo": undo_pages.shown(undo)})
+
+
 # Fragments for one person: what they may do. Inner HTML of the elements that carry `data-actions`.
 
 
@@ -112,3 +125,11 @@ def case_actions_html(request: HttpRequest, case: Case, actor: Actor) -> str:
 def effect_actions_html(item: dict[str, Any]) -> str:
     """What this person may ask about one effect."""
     return render_to_string(f"{RUN}#effect_actions", {"item": item})
+
+
+def approval_actions_html(approval: Approval, actor: Actor) -> str:
+    return render_to_string(f"{INBOX}#approval_actions", {"approval": asking.shown(approval, effects.action_shown, actor)})
+
+
+def undo_actions_html(undo: Compensation, actor: Actor) -> str:
+    return render_to_string(f"{INBOX}#undo_actions", {"undo": undo_pages.shown(undo, actor)})

@@ -61,7 +61,7 @@ def test_approving_lets_the_run_go_on():
     response = client.post(f"/approvals/{approval.pk}/approve", {"digest": hidden(page, "digest")}, follow=True)
     assert f"Approved. {run.ref} goes on with exactly this action." in text(response)
     assert fresh(run).state == "scheduled"
-    assert "Approved by Ada Approver." in text(client.get("/approvals/?tab=decided"))
+    assert "Approved by Ada Approver " in text(client.get("/approvals/?tab=decided"))
 
 
 def test_with_htmx_it_goes_back_to_the_inbox():
@@ -109,7 +109,7 @@ def test_withdrawn_with_its_run():
     cancel(run)
     response = ada().post(f"/approvals/{approval.pk}/approve", {"digest": digest}, **HTMX)
     assert response.status_code == 409 and "Withdrawn:" in text(response) and "Your decision changed nothing." in text(response)
-    assert "Withdrawn: the run does not need it any more." in text(ada().get("/approvals/?tab=decided"))
+    assert "Withdrawn: the run does not need it any more " in text(ada().get("/approvals/?tab=decided"))
 
 
 def test_expired():
@@ -147,3 +147,21 @@ def test_nobody_waits_for_what_a_finished_run_asked():
     run, token = new_run()
     lifecycle.finish(WORKER, run.pk, token, "completed", {})
     assert ada().get("/approvals/").context["nav"][2]["count"] == 0
+
+
+def test_a_card_that_was_pushed_fetches_what_its_reader_may_do():
+    _, approval = asked()
+    place = f"approval-actions-{approval.pk}"
+    (item,) = ada().get("/live/actions", {"id": place}).json()["items"]
+    assert item["id"] == place and f'href="/approvals/{approval.pk}/approve"' in item["html"]
+    assert person("Sam", "Support").get("/live/actions", {"id": place}).json()["items"] == [{"id": place, "html": ""}]
+    ada().post(f"/approvals/{approval.pk}/approve", {"digest": approval.digest})
+    assert ada().get("/live/actions", {"id": place}).json()["items"] == [{"id": place, "html": ""}]
+    assert ada().get("/live/actions", {"id": ["approval-actions-x", f"undo-actions-{approval.pk}"]}).json()["items"] == []
+
+
+def test_the_inbox_says_what_it_shows_so_that_it_can_be_kept_up_to_date():
+    run, approval = asked()
+    page = ada().get("/approvals/").content.decode()
+    assert 'data-watch="approvals?tab=to_decide"' in page and " data-live" in page
+    assert f'id="row-{approval.pk}" data-row="{approval.pk}" data-version="{fresh(run).version}"' in page

@@ -321,3 +321,29 @@ def test_a_token_reads_and_does_nothing_else():
         answer = machine.post(f"/api/v1{path}", json.dumps(body), content_type="application/json", **header)
         assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed"), path
     assert Group.objects.filter(name="Approver").exists() and now(request).state == "requested"
+
+
+def test_a_card_that_was_pushed_fetches_what_its_reader_may_do(refunding):
+    request, _ = asked()
+    place = f"undo-actions-{request.pk}"
+
+    def offered(client) -> str:
+        (item,) = client.get("/live/actions", {"id": place}).json()["items"]
+        return item["html"]
+
+    assert f'href="/undo/{request.ref}/approve"' in offered(ada()) and "/withdraw" not in offered(ada())
+    assert f'href="/undo/{request.ref}/withdraw"' in offered(sam()) and "/approve" not in offered(sam())
+    assert "someone else must approve it" in offered(sam()), "why not they: also for one person only"
+    assert not offered(person("Ode", "Auditor")).strip()
+
+
+def test_the_inbox_says_who_decided_and_what_became_of_it_apart(refunding):
+    request, _ = asked()
+    page = ada().get(f"/undo/{request.ref}/approve", **HTMX)
+    ada().post(f"/undo/{request.ref}/approve", {"version": hidden(page, "version")})
+    said = text(ada().get("/approvals/?tab=decided"))
+    assert "Approved by Ada Approver" in said and "Approved. The undo is being sent." in said
+    other, _ = asked(ref="PO-2")
+    ben().post(f"/undo/{other.ref}/reject", {"version": other.version, "comment": "It was right"})
+    said = text(ada().get("/approvals/?tab=decided"))
+    assert "Rejected by Ben Approver" in said and "“It was right”" in said

@@ -14,6 +14,7 @@ from console.embedded import processes
 from console.embedded.processes import LOCALHOST, Processes, free_port
 from tests import platform
 from tests.fakes import fake  # noqa: F401 - a provider in memory
+from tests.undo import known, refunding  # noqa: F401 - people who may undo, and a provider that can
 from tests.world import PASSWORD, make_people
 
 

@@ -69,7 +69,7 @@ class FakeSource:
         await self.gate.wait()
         self.rendered.update((kind, one, version) for one, version in found.items())
         rows = {one: fragment(f"row-{one}", version, f"v{version}") for one, version in found.items()}
-        if kind == "runs":
+        if kind in ("runs", "approvals"):
             return rows
         return {one: Parts(version, (fragment("run-head", version, f"v{version}"),)) for one, version in found.items()}
 
@@ -83,6 +83,9 @@ class FakeSource:
 
     async def newer(self, actor: Actor, watch: Watch, marks: Collection[str]) -> dict[str, int]:
         return dict.fromkeys(marks, len(self.now))
+
+    async def listed(self, actor: Actor, watch: Watch) -> set[uuid.UUID]:
+        return {one for one, version in self.now.items() if version < 3}
 
     async def counts(self) -> dict[str, dict[str, Any]]:
         return {"runs": {"running": len(self.now)}}
@@ -231,6 +234,23 @@ async def test_each_list_is_told_whether_the_row_still_belongs(world: World):
     assert [item.get("matches") for item in items(await frames(wide))] == [None]
     world.change(run)
     assert [item.get("matches") for item in items(await frames(narrow))] == [False]
+
+
+async def test_an_inbox_is_told_what_was_decided_and_how_many_it_does_not_show(world: World):
+    card = world.run()
+    viewer, told = await world.open(Watch("approvals", "tab=to_decide", rows={card: 1}))
+    assert {"type": "new", "count": 0} in told
+    other = world.run()
+    world.tail.say(other, 1, "approval.requested")
+    assert {"type": "new", "count": 1} in await frames(viewer)
+    world.source.now[card] = 3
+    world.tail.say(uuid.uuid4(), 9, "approval.approved")  # the run's id, which the page does not name
+    (item,) = items(await frames(viewer))
+    assert (item["id"], item["version"]) == (f"row-{card}", 3)
+    world.source.rendered.clear()
+    world.tail.say(other, 2, "step.started")
+    await settle()
+    assert not world.source.rendered and viewer.take() == [], "steps change no inbox"
 
 
 async def test_a_step_appends_to_the_timeline_and_renders_no_part_anew(world: World):

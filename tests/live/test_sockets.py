@@ -13,10 +13,15 @@ from asgiref.sync import sync_to_async
 from websockets.exceptions import InvalidStatus
 
 from console import people, signing_in
+from ledger import compensations
+from ledger.models import Compensation
 from reconciliation import cases
 from reconciliation.models import Case
-from runs import actors
+from runs import actors, approvals
+from runs.approvals import Question
+from runs.models import Approval
 from tests import makers, platform
+from tests import undo as undoing
 from tests.live.browser import Page, list_of, row, some_id
 from tests.live.conftest import Site, person
 
@@ -158,6 +163,49 @@ def ask_a_person() -> Case:
     makers.sweep()
     (case,) = makers.open_cases()
     return case
+
+
+async def test_an_inbox_left_open_sees_decisions_and_counts_what_is_new(site: Site, refunding: Any):
+    approval, undo = await do(ask_approvers)()
+    rows = await do(cards)()
+    session = await do(site.sign_in)("approver")
+    async with Page(site.url, session, list="approvals?tab=to_decide", rows=rows) as page:
+        await page.synced()
+        assert not page.html and last_new(page) == 0
+        later, _ = await do(ask_approvers)("PO-2")
+        await page.until(lambda: last_new(page) == 2)
+        await do(approvals.decide)(makers.APPROVER, approval.pk, "approved", "", approval.digest)
+        await page.until(lambda: "Approved by " in page.html.get(f"row-{approval.pk}", ""))
+        assert page.matches[str(approval.pk)] is False and last_new(page) == 2
+        await do(compensations.decide)(makers.APPROVER, undo.pk, "rejected", undo.version, "It was right")
+        await page.until(lambda: "Rejected by " in page.html.get(f"row-{undo.pk}", ""))
+        assert page.matches[str(undo.pk)] is False
+        pushed = str(page.html)
+        assert "csrf" not in pushed and "/approve" not in pushed and "someone else must" not in pushed, "a push is the same for everyone"
+        page.rows = await do(cards)()  # it shows what is new
+        await page.watch()
+        await page.synced()
+        assert last_new(page) == 0
+        await do(makers.cancel)(later.run)
+        await page.until(lambda: "Withdrawn" in page.html.get(f"row-{later.pk}", ""))
+
+
+def last_new(page: Page) -> int:
+    return [int(frame["count"]) for frame in page.frames if frame["type"] == "new"][-1]
+
+
+def ask_approvers(ref: str = "PO-1") -> tuple[Approval, Compensation]:
+    """A run that asks, and a person who asks for an undo."""
+    run, token = makers.new_run()
+    approval, _ = approvals.request(makers.WORKER, run.pk, token, Question("ask", "Order 12 pumps?"))
+    approval.run = run
+    return approval, undoing.ask(undoing.landed(ref)[1])
+
+
+def cards() -> dict[str, int]:
+    """The cards of an inbox opened now, with their versions."""
+    found = [*Approval.objects.filter(state="requested"), *Compensation.objects.filter(state="requested")]
+    return {str(one.pk): one.run.version for one in found}
 
 
 async def test_beats_carry_the_position_and_the_lag(site: Site):
