@@ -100,6 +100,8 @@ class Effect(ReadOnlyUpdates):
             models.Index(fields=["business_ref"], name="effect_business_ref", opclasses=["varchar_pattern_ops"]),
             models.Index(fields=["external_id"], condition=~Q(external_id=""), name="effect_external_id"),
             models.Index(fields=["-created_at", "-operation_id"], name="effect_newest_first"),
+            models.Index(fields=["provider", "-created_at", "-operation_id"], name="effect_by_provider"),
+            models.Index(fields=["currency", "amount"], condition=~Q(currency=""), name="effect_by_amount"),
         ]
 
     def __str__(self) -> str:

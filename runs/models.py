@@ -7,7 +7,8 @@ from typing import Any
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
-from django.db.models import Q
+from django.db.models import ExpressionWrapper, F, Q
+from django.db.models.functions import Upper
 
 from runs import states
 from runs.ids import new_id, new_ref
@@ -59,6 +60,10 @@ class ReadOnlyUpdates(models.Model):
 
     def delete(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(f"{type(self).__name__} rows are never deleted")
+
+
+TIME_TO_QUIET = ExpressionWrapper(F("quiet_at") - F("asked_at"), output_field=models.DurationField())
+"""How long after the cancel a run was quiet, as its index says it."""
 
 
 class Run(ReadOnlyUpdates):
@@ -184,6 +189,8 @@ class Run(ReadOnlyUpdates):
             models.Index(fields=["business_ref"], name="run_business_ref", opclasses=["varchar_pattern_ops"]),
             GinIndex(fields=["labels"], condition=~Q(labels={}), name="run_labels"),
             models.Index(fields=["asked_at"], condition=Q(asked_at__isnull=False), name="run_asked"),
+            models.Index(fields=["started_at"], condition=Q(started_at__isnull=False), name="run_started"),
+            models.Index(TIME_TO_QUIET, condition=Q(asked_at__isnull=False, quiet_at__isnull=False), name="run_time_to_quiet"),
             models.Index(fields=["id"], condition=Q(refused_after_cancel__gt=0), name="run_refused"),
             models.Index(fields=["parent", "id"], name="run_children"),
             models.Index(fields=["id"], condition=Q(children_open__gt=0) | Q(children_unsettled__gt=0), name="run_minds_children"),
@@ -307,6 +314,8 @@ class CancelRequest(ReadOnlyUpdates):
         indexes = [
             models.Index(fields=["run", "position"], name="cancel_by_run"),
             models.Index(fields=["at"], condition=Q(answer="already_closed"), name="cancel_too_late"),
+            models.Index(fields=["actor_id"], condition=Q(answer="accepted"), name="cancel_by_actor"),
+            models.Index(Upper("actor_name"), condition=Q(answer="accepted"), name="cancel_by_name"),
         ]
         constraints = [
             models.UniqueConstraint(fields=["run", "mode"], condition=Q(answer="accepted"), name="cancel_accepted_once_per_mode")
@@ -353,8 +362,13 @@ class Event(ReadOnlyUpdates):
             models.Index(fields=["tx", "id"], name="event_tail"),
             models.Index(fields=["id"], condition=Q(run__isnull=True), name="event_system"),
             models.Index(fields=["at", "id"], name="event_by_time"),
-            # What an auditor looks for is rare; the common acts of machines pay for no index of their own.
+            # What people do is rare, and is found by who they are, by the name that they had, and by itself.
             models.Index(fields=["actor_id", "at", "id"], condition=Q(actor_type="person"), name="event_by_person"),
+            models.Index(fields=["actor_name", "at", "id"], condition=Q(actor_type="person"), name="event_by_name"),
+            models.Index(fields=["at", "id"], condition=Q(actor_type="person"), name="event_of_people"),
+            # What did a machine do whose secret got out? One that did little among many is not found by going through them all.
+            models.Index(fields=["actor_id", "at", "id"], condition=~Q(actor_type="person"), name="event_by_machine"),
+            # The common acts of machines pay for no index of their own.
             models.Index(fields=["kind", "at", "id"], condition=~Q(kind__in=COMMON_KINDS), name="event_rare_kind"),
         ]
 
