@@ -16,6 +16,7 @@ from django.db.models import TextField
 from django.db.models.expressions import RawSQL
 
 from console.audit import search
+from console.audit.filters import Wanted
 from ledger.models import Effect
 from runs import actors, sealing, timeline
 from runs.actors import Actor
@@ -32,7 +33,7 @@ _FIELDS = ("run__ref", "seq", "kind", "subject", "actor_type", "actor_id", "acto
 _ABOUT = ("provider", "action", "business_ref", "amount", "currency")
 
 
-def begin(actor: Actor, wanted: search.Wanted, form: str, filters: dict[str, str]) -> Iterator[bytes]:
+def begin(actor: Actor, wanted: Wanted, form: str, filters: dict[str, str]) -> Iterator[bytes]:
     """Record the export, then give its parts. Raises `NotAllowed`, `Invalid`."""
     actor.require(actors.AUDIT_READ, None, "export events")
     if form not in FORMS:
@@ -42,13 +43,13 @@ def begin(actor: Actor, wanted: search.Wanted, form: str, filters: dict[str, str
     return _csv(actor, wanted, before_tx) if form == "csv" else _jsonl(actor, wanted, before_tx)
 
 
-def _jsonl(actor: Actor, wanted: search.Wanted, before_tx: int) -> Iterator[bytes]:
+def _jsonl(actor: Actor, wanted: Wanted, before_tx: int) -> Iterator[bytes]:
     line = RawSQL(sealing.line_of('"runs_event"'), (), output_field=TextField())  # noqa: S611 - our own text
     for rows in search.in_order(actor, wanted, before_tx, BATCH, line):
         yield "".join(f"{row[2]}\n" for row in rows).encode()
 
 
-def _csv(actor: Actor, wanted: search.Wanted, before_tx: int) -> Iterator[bytes]:
+def _csv(actor: Actor, wanted: Wanted, before_tx: int) -> Iterator[bytes]:
     writer = defused.writer(_Line(), quoting=csv.QUOTE_MINIMAL)
     yield writer.writerow(COLUMNS).encode()
     for rows in search.in_order(actor, wanted, before_tx, BATCH, *_FIELDS):

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from psycopg.errors import QueryCanceled
 
-from console.audit import exporting, search, story, words
+from console.audit import choosing, exporting, filters, search, story, words
 from console.pages.guard import number, page
 from console.pages.runs import actor_of, run_of
 from console.profiles import zone_of
@@ -47,7 +47,7 @@ def event_list(request: HttpRequest) -> HttpResponse:
 
 def _list(request: HttpRequest) -> Context:
     params, actor = request.GET, actor_of(request)
-    wanted = search.read(params)
+    wanted = filters.read(params)
     size = number(params.get("size")) if number(params.get("size")) in search.SIZES else search.SIZES[0]
     found = search.page(actor, wanted, params.get("place", ""), size or search.SIZES[0])
     names = effect_pages.names({event.subject for event in found.items if event.subject.startswith("E-")})
@@ -55,8 +55,8 @@ def _list(request: HttpRequest) -> Context:
     return {
         "as_of": transition.clock(),
         "rows": [_row(event, names) for event in found.items],
-        "filters": search.form(params, wanted, zone_of(request)),
-        "applied": search.applied(params, wanted, PATH, zone_of(request)),
+        "filters": filters.form(params, wanted, zone_of(request), choosing.kinds()),
+        "applied": filters.applied(params, wanted, PATH, zone_of(request)),
         "clear_url": PATH if wanted.narrows else "",
         "export_url": f"{PATH}export?{_filters(request)}",
         "pager": {
@@ -83,7 +83,7 @@ def _at(request: HttpRequest, place: str) -> str:
 def _filters(request: HttpRequest) -> str:
     """The filters of the address, without where one is in the list."""
     params = request.GET.copy()
-    for name in set(params) - set(search.KEPT):
+    for name in set(params) - set(filters.KEPT):
         params.pop(name)
     return params.urlencode()
 
@@ -102,13 +102,13 @@ def run_story(request: HttpRequest, ref: str) -> HttpResponse:
 def export(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     """`/audit/export`: says what would be exported; a POST records it and streams the file."""
     _require(request)
-    actor, wanted = actor_of(request), search.read(request.GET)
-    chosen = search.applied(request.GET, wanted, PATH, zone_of(request))
+    actor, wanted = actor_of(request), filters.read(request.GET)
+    chosen = filters.applied(request.GET, wanted, PATH, zone_of(request))
     if request.method == "POST":
         form = request.POST.get("form", "")
-        filters = {one["name"]: request.GET[one["name"]].strip()[:200] for one in chosen}
-        filters |= {name: at.isoformat() for name, at in (("since", wanted.since), ("until", wanted.until)) if at}
-        return _stream(request, exporting.begin(actor, wanted, form, filters), form)
+        told = {one["name"]: request.GET[one["name"]].strip()[:200] for one in chosen}
+        told |= {name: at.isoformat() for name, at in (("since", wanted.since), ("until", wanted.until)) if at}
+        return _stream(request, exporting.begin(actor, wanted, form, told), form)
     context = {"count": search.count(actor, wanted), "filters": [one["label"] for one in chosen], "query": _filters(request)}
     return render(request, "audit/export.html", context)
 

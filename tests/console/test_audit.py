@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from django.contrib.auth.models import User
 
-from console.audit import search
+from console.audit import choosing, search
 from reconciliation import integrity
 from runs import approvals, leases, sealing, timeline
 from runs.actors import Actor, system
@@ -127,6 +127,9 @@ def test_people_are_found_by_the_names_they_have(auditor):
     user = User.objects.create_user("lee", first_name="Lee", last_name="Ng")
     timeline.append_system("people.signed_in", Actor("person", str(user.pk), "Lee Old-Name", "web"), str(user.pk), {})
     timeline.append_system("people.signed_in", Actor("machine", "lee", "lee", "api"), "", {})
+    timeline.append_system("people.signed_in", Actor("machine", "robot", "Robot", "api"), "", {})
+    assert found(auditor, actor="Lee Old-Name").get().actor_id == str(user.pk)
+    assert found(auditor, actor="Robot").get().actor_type == "machine"
     for who in ("lee", "Lee Ng", "LEE NG"):
         assert found(auditor, actor=who).get().actor_name == "Lee Old-Name"
 
@@ -189,10 +192,31 @@ def test_a_search_that_takes_too_long_says_so(auditor, monkeypatch):
     monkeypatch.setattr(search, "TIME_ALLOWED_MS", 1)
     for _ in range(3):
         new_run()
-    slow = search.Event.objects.extra(where=["pg_sleep(0.05) IS NOT NULL"])
+    slow = choosing.Chosen(Event.objects.extra(where=["pg_sleep(0.05) IS NOT NULL"]))
     monkeypatch.setattr(search, "events", lambda actor, wanted: slow)
     response = auditor.get("/audit/")
     assert response.status_code == 503 and "Narrow it to a time range" in text(response)
+
+
+def test_a_count_that_takes_too_long_is_left_out(auditor, monkeypatch):
+    new_run()
+    monkeypatch.setattr(search, "COUNT_ALLOWED_MS", 1)
+    slow = choosing.Chosen(Event.objects.extra(where=["pg_sleep(0.01) IS NOT NULL"]))
+    monkeypatch.setattr(search, "events", lambda actor, wanted: slow)
+    response = auditor.get("/audit/")
+    assert "many records" in text(response) and events_on(response)
+
+
+def test_many_and_few_actions_are_found_alike(auditor, monkeypatch):
+    run = story_run()
+    narrow = {"run": run.ref, "provider": "supplier", "currency": "EUR", "amount_from": "100"}
+    quiet = {"quiet_over": "0"}
+    few = [sorted(found(auditor, **filters).values_list("pk", flat=True)) for filters in (narrow, {"provider": "supplier"}, quiet)]
+    monkeypatch.setattr(choosing, "FEW", 1)
+    many = [sorted(found(auditor, **filters).values_list("pk", flat=True)) for filters in (narrow, {"provider": "supplier"}, quiet)]
+    assert few == many and all(few)
+    assert "1+ records" in text(auditor.get("/audit/", {"provider": "supplier"}))
+    assert f"{len(few[0])} record" in text(auditor.get("/audit/", narrow))
 
 
 def test_hostile_text_is_data(auditor):

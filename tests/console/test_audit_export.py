@@ -13,7 +13,8 @@ from django.db import connection
 from django.test import AsyncClient
 from django.test.utils import CaptureQueriesContext
 
-from console.audit import exporting, search
+from console.audit import exporting
+from console.audit.filters import Wanted
 from runs import sealing, timeline
 from runs.actors import AUDIT_READ, Actor, system
 from runs.models import Event
@@ -125,7 +126,7 @@ def many(database):
 @pytest.mark.parametrize("form", exporting.FORMS)
 def test_a_hundred_thousand_events_begin_at_once_and_take_no_memory(many, form):
     before = psutil.Process().memory_info().rss
-    parts = exporting.begin(AUDITOR, search.Wanted(), form, {})
+    parts = exporting.begin(AUDITOR, Wanted(), form, {})
     with CaptureQueriesContext(connection) as asked:
         first = next(parts) if form == "jsonl" else next(parts) and next(parts)
     assert len(asked) <= 2, "the first part waits for one batch, not for all"
