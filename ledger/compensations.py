@@ -7,6 +7,7 @@ one that nobody may act on any more ends, with who, when and why.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -312,9 +313,14 @@ def _decide(actor: Actor, held: Held, decision: str, comment: str) -> None:
 
 def valid_approvals(held: Held) -> list[CompensationDecision]:
     """The approvals of what is asked now, by people who are not excluded, one each."""
-    excluded = held.excluded()
-    told = held.request.decisions.filter(decision=undo_states.APPROVED, version=held.request.version, digest=held.request.digest)
-    return list({one.by: one for one in told.order_by("at") if one.by not in excluded}.values())
+    return given_by(held.request, held.excluded())
+
+
+def given_by(request: Compensation, excluded: Mapping[str, str]) -> list[CompensationDecision]:
+    """The approvals of what `request` asks now, one each, but for those of the excluded (`ledger.undoing.excluded`)."""
+    bound = undo_states.APPROVED, request.version, request.digest
+    told = [one for one in request.decisions.all() if (one.decision, one.version, one.digest) == bound and one.by not in excluded]
+    return list({one.by: one for one in sorted(told, key=lambda one: one.at)}.values())
 
 
 def withdraw(actor: Actor, request_id: uuid.UUID, why: str) -> Compensation:

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Q, QuerySet
 
 from ledger import compensations, facts, prospects, undo_states, undoing
-from ledger.compensations import Held
+from ledger.facts import Records
 from ledger.models import Compensation, Effect
 from ledger.money import UnknownCurrency, money_text
 from ledger.naming import action_words, provider_name
 from ledger.prospects import Prospect
 from ledger.sentences import sentence
 from ledger.undo_allowed import allowed_on_request
-from runs import transition
+from runs import actors, people, transition
 from runs.actors import Actor
 from runs.errors import NotFound
 from runs.ids import parse_ref, parse_uuid
 from runs.wording import Parts, Ref, say
 
 Context = dict[str, Any]
-SHOWN_MAX = 100
+SHOWN_MAX = 50
 DECIDED_FOR = timedelta(days=7)
 
 _BECAME = {
@@ -69,12 +69,13 @@ def read(text: str) -> Compensation:
 
 def by_id(ids: Iterable[uuid.UUID]) -> QuerySet[Compensation]:
     """These requests, ready to be shown."""
-    return Compensation.objects.select_related("original", "run__root", "effect").filter(pk__in=list(ids))
+    rows = Compensation.objects.select_related("original", "run__root", "effect").prefetch_related("decisions")
+    return rows.filter(pk__in=list(ids))
 
 
 def find(tab: str, actor: Actor) -> QuerySet[Compensation]:
     """The requests of a tab; undecided ones by when they run out."""
-    rows = Compensation.objects.select_related("original", "run__root", "effect")
+    rows = Compensation.objects.select_related("original", "run__root", "effect").prefetch_related("decisions")
     if tab == "decided":
         return (
             rows.exclude(state=undo_states.REQUESTED).filter(requested_at__gte=transition.clock() - DECIDED_FOR).order_by("-requested_at")
@@ -90,18 +91,42 @@ def open_count() -> int:
 
 
 def shown(request: Compensation, actor: Actor | None = None) -> Context:
-    """One request (with its original, run and effect loaded), for the inbox and the dialogs."""
+    """One request (with its original, run and effect loaded), for the dialogs."""
+    return all_shown([request], actor)[0]
+
+
+def all_shown(requests: Iterable[Compensation], actor: Actor | None = None) -> list[Context]:
+    """Several requests, for the inbox: what stands beside them is read for all at once."""
+    found = list(requests)
+    for request in found:
+        request.original.run = request.run
+        if request.effect is not None:
+            request.effect.run = request.run
+    originals = [request.original for request in found]
+    records = facts.records_of([*originals, *(request.effect for request in found if request.effect is not None)])
+    witnesses = undoing.witnesses_of(originals)
+    undecided = any(request.state == undo_states.REQUESTED for request in found)
+    able = people.directory().who_may(actors.COMPENSATION_APPROVE) if undecided else []
+    now = transition.clock()
+    return [_shown(request, actor, records, witnesses[request.original_id], able, now) for request in found]
+
+
+def _shown(
+    request: Compensation,
+    actor: Actor | None,
+    records: Mapping[uuid.UUID, Records],
+    witnesses: set[str],
+    approvers: list[Actor],
+    now: datetime,
+) -> Context:
     original = request.original
-    original.run = request.run
-    held = Held(request.run, original, request)
-    excluded = held.excluded()
-    able = compensations.approvers(held) if request.state == undo_states.REQUESTED else []
-    given = compensations.valid_approvals(held)
+    excluded = undoing.excluded(request.run, original, request.requested_by, request.editors, witnesses)
+    able = [one.name for one in approvers if one.id not in excluded]
+    given = compensations.given_by(request, excluded)
     told, told_at = _told(request, [one.by_name for one in given])
     allowed = allowed_on_request(request, actor, excluded)
     if actor is not None and any(told.by == actor.id for told in given):
         allowed -= {"approve", "reject"}
-    now = transition.clock()
     amount = amount_text(request.amount, request.currency)
     return {
         "id": str(request.pk),
@@ -118,7 +143,7 @@ def shown(request: Compensation, actor: Actor | None = None) -> Context:
         "business_ref": original.provider_reference,
         "original": original,
         "original_amount": amount_text(original.landed_amount, original.landed_currency),
-        "original_says": sentence(facts.effect_facts(original, now)),
+        "original_says": sentence(facts.effect_facts(original, now, records[original.pk])),
         "relative": facts.relative_to_cancel(original),
         "run": request.run,
         "requested_name": request.requested_name,
@@ -130,10 +155,10 @@ def shown(request: Compensation, actor: Actor | None = None) -> Context:
         "needed": request.approvals_needed,
         "given": [told.by_name for told in given],
         "needs": _needs(request, [told.by_name for told in given]),
-        "why_not_you": _why_not_you(request, actor, excluded, [one.name for one in able]),
-        "decisions": list(request.decisions.order_by("at")),
+        "why_not_you": _why_not_you(request, actor, excluded, able),
+        "decisions": sorted(request.decisions.all(), key=lambda one: one.at),
         "became": became(request),
-        "became_says": became_says(request, now),
+        "became_says": became_says(request, now, records[request.effect.pk] if request.effect is not None else None),
         "told": told,
         "told_at": told_at,
         "mine": actor is not None and actor.id == request.requested_by,
@@ -172,7 +197,7 @@ def became(request: Compensation) -> str:
     return _BECAME.get(request.state, "").format(who=request.ended_name, why=request.ended_why)
 
 
-def became_says(request: Compensation, now: Any) -> Parts:
+def became_says(request: Compensation, now: Any, records: Records | None = None) -> Parts:
     """What became of it: once it is on its way, in the words of its own effect. An approval is never shown as the undo itself."""
     effect = request.effect
     if effect is None:
@@ -185,7 +210,7 @@ def became_says(request: Compensation, now: Any) -> Parts:
         message = effect.provider_message if effect.state == "refused" else ""
         said = f'{provider_name(effect.provider)} said "{message}"' if message else facts.undo_failed_why(effect)
         return say(f"The undo did not work: {said}. The original {action_words(request.original.action)} is still in effect.")
-    return sentence(facts.effect_facts(effect, now))
+    return sentence(facts.effect_facts(effect, now, records))
 
 
 def lines(undos: list[Compensation], now: Any) -> list[Context]:

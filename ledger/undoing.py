@@ -69,14 +69,25 @@ def digest_of(request: Compensation, effect: Effect, rule_version: int) -> str:
     return digest([str(request.pk), request.version, original, undone_elsewhere(effect), undo, rule_version])
 
 
-def excluded(run: Run, effect: Effect, requested_by: str, editors: list[str]) -> dict[str, str]:
-    """Who may not approve, by person's id, and the sentence that says why. No role is exempt."""
+def excluded(run: Run, effect: Effect, requested_by: str, editors: list[str], witnesses: set[str] | None = None) -> dict[str, str]:
+    """Who may not approve, by person's id, and the sentence that says why. No role is exempt. Without `witnesses` it reads them."""
     why = {run.owner: "You started this run, so someone else must approve it."}
-    if run.root_id:
-        why[Run.objects.values_list("owner", flat=True).get(pk=run.root_id)] = why[run.owner]
-    told = Evidence.objects.filter(effect=effect, actor_type="person").values_list("actor_id", flat=True)
-    settled = Event.objects.filter(run=run, kind__startswith="case.", actor_type="person", data__effect=effect.ref)
-    for person in {*told, *settled.values_list("actor_id", flat=True)}:
+    if run.root is not None:
+        why[run.root.owner] = why[run.owner]
+    for person in witnesses_of([effect])[effect.pk] if witnesses is None else witnesses:
         why[person] = "You recorded the evidence for this action, so someone else must approve it."
     why |= dict.fromkeys(editors, "You edited this request, so someone else must approve it.")
     return why | {requested_by: "You asked for this, so someone else must approve it."}
+
+
+def witnesses_of(effects: list[Effect]) -> dict[uuid.UUID, set[str]]:
+    """Who recorded evidence about each of these effects, or settled a case of it: the ids of people, in two queries."""
+    found: dict[uuid.UUID, set[str]] = {effect.pk: set() for effect in effects}
+    for effect_id, person in Evidence.objects.filter(effect__in=found, actor_type="person").values_list("effect", "actor_id"):
+        found[effect_id].add(person)
+    known = {effect.ref: effect.pk for effect in effects}
+    acts = Event.objects.filter(run__in={effect.run_id for effect in effects}, kind__startswith="case.", actor_type="person")
+    for ref, person in acts.values_list("data__effect", "actor_id"):
+        if ref in known:
+            found[known[ref]].add(person)
+    return found

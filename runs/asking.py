@@ -19,7 +19,7 @@ Context = dict[str, Any]
 Namer = Callable[[dict[str, Any]], Context]
 """How the layer above says an action: {what, amount, currency, amount_text, provider_name, business_ref}."""
 
-SHOWN_MAX = 100
+SHOWN_MAX = 50
 TABS = (("to_decide", "To decide"), ("asked", "Asked by me"), ("decided", "Decided lately"))
 DECIDED_FOR = timedelta(days=7)
 

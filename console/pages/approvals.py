@@ -34,12 +34,13 @@ def approval_list(request: HttpRequest) -> HttpResponse:
     tab = tab if tab in dict(asking.TABS) else "to_decide"
     found = [asking.shown(one, effect_pages.action_shown, actor) for one in asking.find(tab)[: asking.SHOWN_MAX]]
     tabs = [{"label": label, "url": f"/approvals/?tab={key}", "current": key == tab} for key, label in asking.TABS]
-    undos = [undo_pages.shown(one, actor) for one in undo_pages.find(tab, actor)[: undo_pages.SHOWN_MAX]]
+    undos = undo_pages.all_shown(undo_pages.find(tab, actor)[: undo_pages.SHOWN_MAX], actor)
     context = {
         "approvals": found,
         "undos": undos,
         "tabs": tabs,
         "tab": tab,
+        "shown_max": asking.SHOWN_MAX if len(found) == asking.SHOWN_MAX or len(undos) == undo_pages.SHOWN_MAX else None,
         "may_decide": actor.may(actors.APPROVAL_DECIDE),
         "watch": f"approvals?tab={tab}",
     }
