@@ -86,7 +86,8 @@ def narrow(actor: Actor, rows: QuerySet[Run], wanted: RunFilter) -> QuerySet[Run
     if wanted.started_from:
         rows = rows.filter(started_at__gte=wanted.started_from)
     if wanted.started_to:
-        rows = rows.filter(started_at__lt=wanted.started_to)
+        # No run is started before it is created: so the list's own order, too, can begin at the right place.
+        rows = rows.filter(started_at__lt=wanted.started_to, created_at__lt=wanted.started_to)
     if wanted.cancelled_by:
         rows = rows.filter(cancel_position__isnull=False).filter(Exists(_cancelled_by(actor, wanted.cancelled_by)))
     return rows.filter(_named(wanted.q.strip())) if wanted.q.strip() else rows
