@@ -13,7 +13,7 @@ SERVICES_OWNER_URL ?= $(or $(DATABASE_OWNER_URL),postgresql://postgres@127.0.0.1
 SERVICES_APP_URL ?= $(or $(DATABASE_URL),postgresql://countermand_app@127.0.0.1:5432/postgres)
 SERVICES_BROKERS ?= $(or $(CELERY_BROKER_URL),redis://127.0.0.1:6379/9 amqp://guest:guest@127.0.0.1:5672//)
 
-.PHONY: help demo test test-services lint format bench model faults doctor
+.PHONY: help demo test test-services lint format bench model faults races nemesis doctor
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -59,6 +59,17 @@ faults: ## the fault matrix, real processes killed and cut at every boundary, an
 	@rm -f $(HOME_DIR)/faults/*.cell.json
 	@env -u DATABASE_URL -u DATABASE_OWNER_URL -u CELERY_BROKER_URL COUNTERMAND_FAULTS=all COUNTERMAND_TWIN=long \
 		$(PYTHON) -m pytest -q tests/twin tests/faults tests/console/test_agreement.py $(ARGS); ended=$$?; $(PYTHON) -m tests.faults.report; exit $$ended
+
+races: ## a thousand cancel races of two real processes at each boundary of the send path (TIMES=1000 SEED=1)
+	@$(BOOTSTRAP) dev
+	@rm -rf $(HOME_DIR)/races
+	@env -u DATABASE_URL -u DATABASE_OWNER_URL -u CELERY_BROKER_URL COUNTERMAND_RACES=$(or $(TIMES),1000) SEED=$(or $(SEED),1) \
+		$(PYTHON) -m pytest -q tests/races/test_released.py $(ARGS); ended=$$?; cat $(HOME_DIR)/races/report.txt; exit $$ended
+
+nemesis: ## the demo under random kills, freezes, cuts and lies, then healing, then the checker (SECONDS=300 SEED=1)
+	@$(BOOTSTRAP) dev
+	@env -u DATABASE_URL -u DATABASE_OWNER_URL -u CELERY_BROKER_URL COUNTERMAND_NEMESIS_S=$(or $(SECONDS),300) SEED=$(or $(SEED),1) \
+		$(PYTHON) -m pytest -q -s tests/nemesis/long.py $(ARGS)
 
 doctor: ## what is missing on this machine
 	@$(BOOTSTRAP) base
