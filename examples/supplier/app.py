@@ -107,8 +107,8 @@ async def create_order(request: Request) -> Response:
     call = Call(request, world, "create", order.reference, key, attempt)
 
     def execute() -> tuple[dict[str, Any], bool]:
-        careless = world.controls.take("careless", "create", order.reference)
-        return world.store.accept(order, key=None if careless else key, attempt=attempt)
+        careless = world.controls.take("careless", "create", order.reference) is not None
+        return world.store.accept(order, key=key, attempt=attempt, careless=careless)
 
     return await _execute(call, execute, "order.accepted", 201)
 

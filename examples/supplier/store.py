@@ -68,17 +68,21 @@ class Store:
 
     # -- orders
 
-    def accept(self, order: Order, *, key: str | None, attempt: str | None) -> tuple[dict[str, Any], bool]:
-        """Execute an order once per idempotency key: (the order, True for a replay). Refused 409 for a reused key."""
+    def accept(self, order: Order, *, key: str | None, attempt: str | None, careless: bool = False) -> tuple[dict[str, Any], bool]:
+        """Execute an order once per idempotency key: (the order, True for a replay). Refused 409 for a reused key.
+
+        `careless`: the key is logged and forgotten, and the order executed whatever was executed before.
+        """
+        kept = None if careless else key
         with self._commit():
-            known = self._db.execute("SELECT * FROM orders WHERE idempotency_key = ?", (key,)).fetchone()
+            known = self._db.execute("SELECT * FROM orders WHERE idempotency_key = ?", (kept,)).fetchone()
             if known is not None:
                 if known["digest"] != order.digest:
                     raise Refused(409, "idempotency_key_reused", "This Idempotency-Key was used for another order.")
                 self.note("replay", order.reference, known["id"], key, attempt)
                 return self.shown(known), True
             order_id = f"SO-{secrets.token_hex(5).upper()}"
-            row = (order_id, order.reference, key, order.digest, order.currency, order.total, json.dumps(order.lines))
+            row = (order_id, order.reference, kept, order.digest, order.currency, order.total, json.dumps(order.lines))
             sql = "INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)"
             self._db.execute(sql, (*row, time.time()))
             self.note("execution", order.reference, order_id, key, attempt, total=order.total, currency=order.currency)

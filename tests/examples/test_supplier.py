@@ -38,6 +38,7 @@ def test_careless_ignores_the_key(supplier: Simulator) -> None:
     for _ in range(2):
         assert supplier.place(order("PO-3"), "key-3").status_code == 201
     assert [found["idempotency_key"] for found in supplier.orders("PO-3")] == [None, None]
+    assert [line["idempotency_key"] for line in supplier.log("PO-3", "execution")] == ["key-3", "key-3"], "what came is logged all the same"
 
 
 @pytest.mark.parametrize(
