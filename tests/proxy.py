@@ -45,7 +45,41 @@ class Seen:
     status: int | None = None
 
 
-class Proxy:
+class Serving:
+    """A server on 127.0.0.1 in a thread of its own, for as long as a `with` block; `port` is where it listens."""
+
+    port: int
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        starting = asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_UNIT_BYTES_MAX)
+        self._server = asyncio.run_coroutine_threadsafe(starting, self._loop).result(5)
+        self.port = int(self._server.sockets[0].getsockname()[1])
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        async def end() -> None:
+            self._server.close()
+            await asyncio.sleep(0)  # what was accepted just now becomes a task first
+            while others := [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]:
+                for task in others:
+                    task.cancel()
+                await asyncio.gather(*others, return_exceptions=True)
+
+        asyncio.run_coroutine_threadsafe(end(), self._loop).result(5)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        self._loop.close()
+
+
+class Proxy(Serving):
     """`with Proxy("http://…") as proxy:` (or `smtp://…`); give `proxy.url` or `proxy.port` to whoever should be cut off.
 
     `drop_request` closes before the server is asked, `lose_response` after it has answered; `hold_request` waits for `release`
@@ -54,34 +88,15 @@ class Proxy:
     """
 
     def __init__(self, target_url: str) -> None:
+        super().__init__()
         target = urlsplit(target_url)
         self._scheme, self._target = target.scheme, (target.hostname, target.port)
         self._rules: list[Rule] = []
         self.seen: list[Seen] = []
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        starting = asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_UNIT_BYTES_MAX)
-        self._server = asyncio.run_coroutine_threadsafe(starting, self._loop).result(5)
-        self.port = int(self._server.sockets[0].getsockname()[1])
-        self.url = f"{self._scheme}://127.0.0.1:{self.port}"
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        async def end() -> None:
-            self._server.close()
-            await asyncio.sleep(0)  # what was accepted just now becomes a task first
-            others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
-
-        asyncio.run_coroutine_threadsafe(end(), self._loop).result(5)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
-        self._loop.close()
+    @property
+    def url(self) -> str:
+        return f"{self._scheme}://127.0.0.1:{self.port}"
 
     def arm(self, mode: Mode, what: str, times: int = 1) -> None:
         """From now on do this to the next `times` requests that match, e.g. `arm("lose_response", r"POST .*/effects$")`."""
@@ -91,6 +106,19 @@ class Proxy:
         """What is held goes on its way."""
         for rule in list(self._rules):
             self._loop.call_soon_threadsafe(rule.free.set)
+
+    def let_go(self) -> None:
+        """As `release`, and nothing is held any more that comes later."""
+        for rule in self._rules:
+            if rule.mode.startswith("hold_"):
+                rule.times = 0
+        self.release()
+
+    def disarm(self) -> None:
+        """Whatever was armed is over, and what is held goes on its way."""
+        for rule in self._rules:
+            rule.times = 0
+        self.release()
 
     def asked(self, what: str) -> list[Seen]:
         """The exchanges that match, oldest first."""

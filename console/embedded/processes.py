@@ -175,6 +175,10 @@ class Processes:
         for name in reversed(list(self._running)):
             self.stop(name)
 
+    def ended(self, name: str) -> int | None:
+        """How this process ended by itself; None while it runs, or when it was never started or has been killed."""
+        return self._running[name][1].poll() if name in self._running else None
+
     def reap(self) -> list[tuple[Spec, int]]:
         """Processes that ended by themselves since the last call, and how."""
         ended = [(spec, process.poll()) for spec, process in list(self._running.values()) if process.poll() is not None]
