@@ -58,7 +58,7 @@ faults: ## the fault matrix, real processes killed and cut at every boundary, an
 	@$(BOOTSTRAP) dev
 	@rm -f $(HOME_DIR)/faults/*.cell.json
 	@env -u DATABASE_URL -u DATABASE_OWNER_URL -u CELERY_BROKER_URL COUNTERMAND_FAULTS=all COUNTERMAND_TWIN=long \
-		$(PYTHON) -m pytest -q tests/twin tests/faults tests/console/test_agreement.py $(ARGS); ended=$$?; $(PYTHON) -m tests.faults.report; exit $$ended
+		$(PYTHON) -m pytest -q tests/twin tests/faults tests/console/test_agreement.py tests/browser/test_lists.py $(ARGS); ended=$$?; $(PYTHON) -m tests.faults.report; exit $$ended
 
 races: ## a thousand cancel races of two real processes at each boundary of the send path (TIMES=1000 SEED=1)
 	@$(BOOTSTRAP) dev

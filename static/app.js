@@ -85,9 +85,17 @@
   const staleActions = new Set();
   let actionTimer = 0;
 
+  const rowLinkOf = (node) => $("[data-row-link]", node?.closest("[data-row]") ?? document.createElement("p"))?.id ?? "";
+  // Gives the focus to a node, or when it is gone to what took its place, to its row, to the title of the page.
+  function refocus(node, row) {
+    const back = [node, document.getElementById(node?.id ?? ""), document.getElementById(row), $("#run-title"), $("main h1")];
+    back.find((one) => one?.isConnected && one !== document.body)?.focus();
+  }
+
   function morph(target, text, style = "outerMorph") {
-    const id = target.id, before = target.dataset.announce;
+    const id = target.id, before = target.dataset.announce, held = target.contains(document.activeElement) ? document.activeElement : null, row = rowLinkOf(held);
     window.htmx.swap({ text, target, swap: style, sourceElement: document.body });
+    if (held && !held.isConnected) refocus(held, row);
     const after = document.getElementById(id) ?? document.body;
     localise(after);
     if (after.dataset.title) document.title = after.dataset.title;
@@ -354,14 +362,13 @@
     dialog.setAttribute("aria-describedby", "dialog-description");
     dialog.append(body);
     opener = from;
-    openerRow = $("[data-row-link]", from?.closest("[data-row]") ?? document.createElement("p"))?.id ?? "";
+    openerRow = rowLinkOf(from);
     $("#dialogs").replaceChildren(dialog);
     window.htmx.process(dialog);
     localise(dialog);
     dialog.addEventListener("close", () => {
       dialog.remove();
-      const back = [opener, document.getElementById(opener?.id ?? ""), document.getElementById(openerRow), $("#run-title"), $("main h1")];
-      back.find((node) => node?.isConnected && node !== document.body)?.focus();
+      refocus(opener, openerRow);
     });
     dialog.showModal();
     ($("[data-focus]", dialog) ?? $("[data-close]", dialog))?.focus();
@@ -418,6 +425,7 @@
     const at = (selector) => event.target.closest?.(selector);
     const plain = !(event.ctrlKey || event.metaKey || event.shiftKey || event.button);
     const link = at("a[data-dialog]");
+    if (at("[data-row-link]") && plain) history.replaceState({ focus: at("[data-row-link]").id }, "");
     if (link && plain) { event.preventDefault(); openDialog(link.href, link); }
     else if (at("[data-close]") && at("#dialogs")) { event.preventDefault(); closeDialog(); }
     else if (at("[data-copy]")) copy(at("[data-copy]"));
@@ -455,7 +463,7 @@
     localise();
     $("#dialogs [data-problem]")?.focus();
   });
-  document.addEventListener("htmx:error", () => announce("No answer came, so we don't know whether it was recorded. Press it again: asking twice changes nothing.", true));
+  document.addEventListener("htmx:error", ({ target }) => target.matches?.("form") && announce("No answer came, so we don't know whether it was recorded. Press it again: asking twice changes nothing.", true));
   document.addEventListener("cm-done", (event) => { closeDialog(); if (event.detail?.announce) announce(event.detail.announce); });
   document.addEventListener("visibilitychange", wake);
   addEventListener("online", wake);
@@ -468,6 +476,7 @@
 
   // --- Start -----------------------------------------------------------------------------------------------------------
   localise();
+  if (history.state?.focus) document.getElementById(history.state.focus)?.focus({ preventScroll: true }); // back on a list: on the row one came from
   for (const node of $$("[data-actions]")) actionKeys.set(node, node.dataset.actions);
   for (const [name, value] of [["theme", cookie("theme")], ["zone", cookie("utc") === "on" ? "UTC" : ""]]) { const box = $(`[data-${name}-choice]`); if (box) box.value = value; }
   for (const box of $$("[data-keys-choice]")) box.checked = cookie("keys") !== "off";

@@ -25,8 +25,10 @@ FLAGS = [
 ]
 SCREENSHOTS = HOME / "screenshots"
 WAIT_MS = 20_000  # less than the minute after which a page repairs itself: what was lost must not look as if it had come
-NOT_OURS = re.compile(r"status of (4\d\d|503)")  # the browser notes every answer that is no success; those are under test
+# The browser notes every answer that is no success, and a server that is not there; those are under test.
+NOT_OURS = re.compile(r"status of (4\d\d|503)|ERR_CONNECTION_REFUSED|htmx:error: (timeout|Failed to fetch)")
 
+OpenPage = Callable[..., Page]
 SignIn = Callable[..., Page]
 
 
@@ -44,19 +46,31 @@ def chromium(world: World) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def sign_in(world: World, chromium: Browser) -> Iterator[SignIn]:
-    """Opens a page signed in as one of the people, by the log-in page itself; options are those of a browser context."""
+def open_page(chromium: Browser) -> Iterator[OpenPage]:
+    """Opens an empty page that is listened to; options are those of a browser context."""
     complaints: list[str] = []
 
     def note(message: ConsoleMessage) -> None:
         if message.type == "error" and not NOT_OURS.search(message.text):
-            complaints.append(message.text)
+            complaints.append(f"{message.location['url']}: {message.text}")
 
-    def make(name: str = "support", **options: Any) -> Page:
+    def make(**options: Any) -> Page:
         page = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **options}).new_page()
         page.set_default_timeout(WAIT_MS)
         page.on("console", note)
         page.on("pageerror", lambda error: complaints.append(str(error)))
+        return page
+
+    yield make
+    assert not complaints
+
+
+@pytest.fixture
+def sign_in(world: World, open_page: OpenPage) -> SignIn:
+    """Opens a page signed in as one of the people, by the log-in page itself; options are those of a browser context."""
+
+    def make(name: str = "support", **options: Any) -> Page:
+        page = open_page(**options)
         page.goto(f"{world.url}/accounts/login/")
         page.fill("#id_login", name)
         page.fill("#id_password", world.people[name]["password"])
@@ -64,5 +78,4 @@ def sign_in(world: World, chromium: Browser) -> Iterator[SignIn]:
         page.wait_for_url(f"{world.url}/runs/")
         return page
 
-    yield make
-    assert not complaints
+    return make
