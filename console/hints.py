@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 from console.celery import app
+
+NOT_SOONER_S = 0.2  # a hint for each of ten thousand effects would start ten thousand sweeps: the next turn of the schedule has them all
 
 TASKS = {
     "webhook.received": "reconciliation.process_webhooks",
@@ -14,7 +18,13 @@ TASKS = {
     "undo.due": "ledger.carry_out_undos",
 }
 
+_sent: dict[str, float] = {}
+
 
 def deliver(topic: str) -> None:
-    """Send the topic's task. A broker that is down is somebody else's alarm: the sweeps find the work."""
+    """Send the topic's task, unless this process has just done so. A broker that is down is another alarm: the sweeps find the work."""
+    now = time.monotonic()
+    if now - _sent.get(topic, -NOT_SOONER_S) < NOT_SOONER_S:
+        return
     app.send_task(TASKS[topic], expires=5, retry=False, ignore_result=True)
+    _sent[topic] = now

@@ -24,6 +24,7 @@ from reconciliation import health, verdicts
 from reconciliation.health import RECONCILER
 from reconciliation.models import ProviderHealth
 from runs import sweeps, transition
+from runs.models import ClockTimestamp
 
 LEASE = timedelta(seconds=60)
 PROBE_EVERY = timedelta(seconds=5)
@@ -41,20 +42,23 @@ class Ticket:
 
 def take_due(limit: int = 50) -> list[Ticket]:
     """Lease the effects whose look is due, within each provider's rate. One that is down is only probed, so that nothing waits for it."""
-    tickets: list[Ticket] = []
+    return _take_of(_due_providers(), limit)
+
+
+def _due_providers() -> list[str]:
     due = Effect.objects.filter(next_look_at__lte=transition.clock(), state__in=states.LOOKED_AT)
-    for provider in due.order_by("provider").values_list("provider", flat=True).distinct():
-        tickets += _take(provider, limit)
-    return tickets
+    return list(due.order_by("provider").values_list("provider", flat=True).distinct())
+
+
+def _take_of(providers: list[str], limit: int) -> list[Ticket]:
+    return [ticket for provider in providers for ticket in _take(provider, limit)]
 
 
 def _take(provider: str, limit: int) -> list[Ticket]:
     rate = catalogue.capability(provider).rate_per_s
     with transaction.atomic(durable=True):
         ProviderHealth.objects.get_or_create(pk=provider)
-        row = ProviderHealth.objects.select_for_update(skip_locked=True).filter(pk=provider).first()
-        if row is None:
-            return []
+        row = ProviderHealth.objects.select_for_update().get(pk=provider)
         now = transition.clock()
         if row.alerted_at is not None:
             return _probe(row, now)
@@ -81,7 +85,8 @@ def look_for(seconds: float, at_once: int = 10) -> int:
     What is leased is looked at soon, and a sweep that takes longer than its turn keeps no other waiting.
     """
     until, made = time.monotonic() + seconds, 0
-    while time.monotonic() < until and (tickets := take_due(at_once)):
+    providers = _due_providers()  # once a turn: after an outage it reads through everything that waits
+    while time.monotonic() < until and (tickets := _take_of(providers, at_once)):
         made += sweeps.each(tickets, look)
     return made
 
@@ -90,18 +95,17 @@ def _lease(provider: str, now: datetime, count: int) -> list[Ticket]:
     due = Effect.objects.select_for_update(skip_locked=True, no_key=True).filter(
         Q(look_until__isnull=True) | Q(look_until__lte=now), provider=provider, next_look_at__lte=now, state__in=states.LOOKED_AT
     )
-    tickets = [Ticket(pk, uuid.uuid4()) for pk in due.order_by("next_look_at").values_list("pk", flat=True)[:count]]
-    for ticket in tickets:
-        Effect.objects.filter(pk=ticket.operation_id).update(look_token=ticket.token, look_until=now + LEASE)
-    return tickets
+    taken, token = list(due.order_by("next_look_at").values_list("pk", flat=True)[:count]), uuid.uuid4()
+    Effect.objects.filter(pk__in=taken).update(look_token=token, look_until=now + LEASE)
+    return [Ticket(pk, token) for pk in taken]
 
 
 def look(ticket: Ticket) -> str:
     """Ask the provider about one leased effect and keep what it says. Returns the verdict that was read."""
     mine = Effect.objects.filter(pk=ticket.operation_id, look_token=ticket.token, state__in=states.LOOKED_AT)
-    if not mine.update(look_until=transition.clock() + LEASE):  # it may have waited behind slow ones: whoever has it now looks
+    if not mine.update(look_until=ClockTimestamp() + LEASE):  # it may have waited behind slow ones: whoever has it now looks
         return "not_due"
-    effect = Effect.objects.select_related("run").get(pk=ticket.operation_id)
+    effect = Effect.objects.get(pk=ticket.operation_id)
     wanted = sought(effect)
     began, version = transition.clock(), effect.version
     answer = catalogue.provider(effect.provider).look(wanted)
@@ -112,7 +116,7 @@ def look(ticket: Ticket) -> str:
     elif not (denied and _denied_alone(effect)):
         health.not_reached(effect.provider, answer.detail, denied)
     with transaction.atomic(durable=True):
-        held = outcomes.lock(effect.pk)
+        held = outcomes.lock_in(transition.lock(effect.run_id), effect.pk)
         _keep(held, _fact(answer, reading, began, version if held.effect.version == version else None))
         _schedule(held, reading, ticket.token)
     return reading.verdict

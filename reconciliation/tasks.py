@@ -6,12 +6,12 @@ from celery import shared_task
 
 from reconciliation import cases, ceilings, looks, webhooks
 
-LOOK_TURN_S = 1.0  # as often as the schedule starts it
+LOOK_TURN_S = 2.0  # twice the schedule's interval: while there is much to ask, two turns run side by side
 
 
 @shared_task(name="reconciliation.look_due")
 def look_due() -> int:
-    """Ask about what is due, until the next beat of this task."""
+    """Ask about what is due, for a turn."""
     return looks.look_for(LOOK_TURN_S)
 
 

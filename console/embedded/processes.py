@@ -46,9 +46,9 @@ def web(port: int, environment: Mapping[str, str]) -> Spec:
     return Spec("web", command + options, environment, ready_url=f"http://{LOCALHOST}:{port}/readyz")
 
 
-def celery_worker(environment: Mapping[str, str]) -> Spec:
-    # Threads: the tasks are short sweeps that wait for the database, and a second interpreter costs more than it brings.
-    options = ("--pool", "threads", "--concurrency", "4", "--without-gossip", "--without-mingle", "--loglevel", "WARNING")
+def celery_worker(environment: Mapping[str, str], pool: str = "threads") -> Spec:
+    # Threads start sooner and need a quarter of the memory; under load a pool of processes does more (docs/operations.md).
+    options = ("--pool", pool, "--concurrency", "4", "--without-gossip", "--without-mingle", "--loglevel", "WARNING")
     return Spec("celery", (sys.executable, "-m", "celery", "-A", "console.celery", "worker", *options), {**environment, **UNPOOLED})
 
 

@@ -28,13 +28,25 @@ def heard() -> dict[str, Any]:
     return heard.measure()
 
 
-def finding() -> dict[str, Any]:
-    from tests.bench import finding
+def queue() -> dict[str, Any]:
+    from tests.bench import queue
 
-    return finding.measure()
+    return queue.measure()
 
 
-PARTS: dict[str, Callable[[], dict[str, Any]]] = {"effects": effects, "cancel": cancel, "heard": heard, "finding": finding}
+def outage() -> dict[str, Any]:
+    from tests.bench import outage
+
+    return outage.measure()
+
+
+PARTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "effects": effects,
+    "cancel": cancel,
+    "heard": heard,
+    "queue": queue,
+    "outage": outage,
+}
 
 
 def main() -> None:
