@@ -40,12 +40,19 @@ def outage() -> dict[str, Any]:
     return outage.measure()
 
 
+def races() -> dict[str, Any]:
+    from tests.bench import peers
+
+    return peers.races()
+
+
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "effects": effects,
     "cancel": cancel,
     "heard": heard,
     "queue": queue,
     "outage": outage,
+    "peers": races,
 }
 
 

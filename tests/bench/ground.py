@@ -80,6 +80,11 @@ def percentile(values: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
+def percentiles(values: list[float]) -> str:
+    """The 50th, 95th and 99th, for people."""
+    return " / ".join(str(round(percentile(values, share))) for share in (0.5, 0.95, 0.99)) if values else "-"
+
+
 def ratio(ours: list[float], theirs: list[float]) -> float:
     """Median of the ratios of neighbouring rounds."""
     return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))

