@@ -274,6 +274,7 @@ def as_markdown() -> str:
     lines += [
         "",
         "A token has the scopes that it was given, of " + ", ".join(f"`{scope}`" for scope in sorted(actors.MACHINE_SCOPES)) + ".",
+        f"With `{RUN_WORK}` it also reads the runs of its own agents, as it would with `{RUN_READ}`.",
     ]
     return "\n".join(lines) + "\n"
 
