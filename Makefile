@@ -13,7 +13,7 @@ SERVICES_OWNER_URL ?= $(or $(DATABASE_OWNER_URL),postgresql://postgres@127.0.0.1
 SERVICES_APP_URL ?= $(or $(DATABASE_URL),postgresql://countermand_app@127.0.0.1:5432/postgres)
 SERVICES_BROKERS ?= $(or $(CELERY_BROKER_URL),redis://127.0.0.1:6379/9 amqp://guest:guest@127.0.0.1:5672//)
 
-.PHONY: help demo test test-services lint format bench model faults races nemesis doctor
+.PHONY: help demo test test-services lint format bench model faults races nemesis fuzz doctor
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -70,6 +70,11 @@ nemesis: ## the demo under random kills, freezes, cuts and lies, then healing, t
 	@$(BOOTSTRAP) dev
 	@env -u DATABASE_URL -u DATABASE_OWNER_URL -u CELERY_BROKER_URL COUNTERMAND_NEMESIS_S=$(or $(SECONDS),300) SEED=$(or $(SEED),1) \
 		$(PYTHON) -m pytest -q -s tests/nemesis/long.py $(ARGS)
+
+fuzz: ## many random calls of the API, as everybody, with the answers counted (COUNTERMAND_FUZZ_SEED=7 repeats)
+	@$(BOOTSTRAP) dev
+	@env -u DATABASE_URL -u DATABASE_OWNER_URL -u CELERY_BROKER_URL COUNTERMAND_FUZZ=long LOG_LEVEL=CRITICAL \
+		$(PYTHON) -m pytest -q -s --timeout 1800 tests/fuzz $(ARGS)
 
 doctor: ## what is missing on this machine
 	@$(BOOTSTRAP) base
