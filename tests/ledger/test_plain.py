@@ -6,8 +6,9 @@ import json
 import pytest
 from django.db import connection
 
-from ledger import outcomes, plain
-from tests.makers import WORKER, new_run, send
+from ledger import intents, outcomes, plain
+from runs.actors import MACHINE_SCOPES, Actor
+from tests.makers import WORKER, again, cancel, kinds, new_run, nonce, refused, send, tell
 
 pytestmark = pytest.mark.usefixtures("database")
 TABLES = {
@@ -68,6 +69,8 @@ def test_plain_and_long_way_agree(monkeypatch, report):
         effect = send(run, token, ref=f"PO-{run.ref}").effect
         used, after = outcomes.report(WORKER, effect.pk, 1, *report[:4], response=report[4])
         assert (used, after.state) == ("applied", report[0])
+        stored = again(effect)
+        assert (after.ref, after.run_id, after.version, after.external_id) == (stored.ref, run.pk, stored.version, stored.external_id)
         return rows(run, effect)
 
     taken = []
@@ -86,3 +89,37 @@ def test_what_does_not_match_takes_the_long_way(odd):
     run, token = new_run()
     effect = send(run, token).effect
     assert outcomes.report(WORKER, effect.pk, 1, "landed", "S-1", **odd)[0] == "conflicts"
+
+
+def cancelled(run, token, effect):
+    cancel(run)
+
+
+def in_doubt(run, token, effect):
+    tell(effect, "unknown")
+
+
+def sent_a_second_time(run, token, effect):
+    tell(effect, "not_sent")
+    intents.begin(WORKER, effect.pk, token, nonce())
+
+
+@pytest.mark.parametrize("happens", [cancelled, in_doubt, sent_a_second_time])
+def test_only_the_first_word_about_the_only_attempt_of_a_running_run_is_plain(monkeypatch, happens):
+    run, token = new_run()
+    effect = send(run, token).effect
+    happens(run, token, effect)
+    taken = []
+    real = plain.settle
+    monkeypatch.setattr(plain, "settle", lambda *a: taken.append(real(*a)) or taken[-1])
+    tell(effect, "landed")
+    assert taken == [None] and again(effect).state == "landed"
+
+
+def test_a_machine_that_does_not_work_for_the_agent_reports_nothing():
+    run, token = new_run()
+    effect = send(run, token).effect
+    before = kinds(run)
+    with refused("not_allowed"):
+        outcomes.report(Actor("machine", "m", "of refunds", "api", MACHINE_SCOPES, frozenset({"refunds"})), effect.pk, 1, "landed", "S-1")
+    assert again(effect).state == "sending" and kinds(run) == before
