@@ -109,6 +109,7 @@ def test_declared_then_begun_then_once_only():
     assert declare(run, token, begin=False).kind == "declared"
     begun = intents.begin(WORKER, declared.effect.pk, token, nonce())
     assert (begun.kind, begun.attempt.number, fresh(run).status) == ("sending", 1, "writing")
+    assert again(begun).answer_by == begun.attempt.answer_by, "after it, silence means unknown"
     with refused("in_doubt"):
         intents.begin(WORKER, declared.effect.pk, token, nonce())
 

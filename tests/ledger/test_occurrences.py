@@ -43,7 +43,7 @@ def landed(ref="PO-1042"):
 
 
 def test_the_first_declare_spends_it_and_the_provider_can_tell_the_two_apart(fake):
-    landed()
+    first = landed()
     opened = open_it()
     assert (opened.number, opened.opened_name) == (2, "Sam Support")
     event = Event.objects.get(kind="occurrence.opened")
@@ -52,6 +52,8 @@ def test_the_first_declare_spends_it_and_the_provider_can_tell_the_two_apart(fak
     second = send(run, token, provider="fake", occurrence=2)
     assert (second.kind, second.effect.provider_reference) == ("sending", "PO-1042#2")
     assert Occurrence.objects.get().spent_on_id == second.effect.pk
+    told = [Event.objects.get(kind="effect.sending", run=sent.effect.run_id).data.get("occurrence") for sent in (first, second)]
+    assert told == [None, 2], "the timeline says that it was done once more, and only then"
     other, other_token = new_run("w-3")
     with refused("occurrence_not_open") as told:
         send(other, other_token, provider="fake", occurrence=2)

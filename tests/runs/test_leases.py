@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -105,6 +106,18 @@ def test_the_heartbeat_renews_it():
     assert leases.expire_due() == 1
 
 
+@pytest.mark.parametrize("ttl_s", [0.1, 120, 600])
+def test_it_is_given_and_renewed_for_the_length_that_was_asked(ttl_s):
+    run, token = new_run(ttl_s=ttl_s)
+    given = fresh(run)
+    assert (given.lease_expires_at - given.heartbeat_at, given.lease_epoch) == (timedelta(seconds=ttl_s), 1)
+    if ttl_s > 1:
+        let_time_pass(ttl_s / 2)
+        assert leases.heartbeat(WORKER, run.pk, token)["lease_expires_in_s"] == ttl_s
+        renewed = fresh(run)
+        assert (renewed.lease_expires_at - renewed.heartbeat_at).total_seconds() == pytest.approx(ttl_s, abs=ttl_s / 10)
+
+
 def test_expiry_goes_where_the_doubt_is():
     quiet, _ = new_run("w-1")
     doubtful, token = new_run("w-2")
@@ -172,6 +185,15 @@ def test_claims_come_in_order_and_only_for_what_may_run():
     assert claim("w-1")[0].pk == first.pk
     assert claim("w-2")[0].pk == second.pk
     assert leases.claim(WORKER, "w-3", ["purchase-order"]) is None
+
+
+def test_a_run_that_executes_somewhere_is_claimed_there():
+    plain, _ = new_run(holder="")
+    in_celery, _ = new_run(holder="", runtime="celery")
+    elsewhere, _ = new_run(holder="", runtime="temporal")
+    assert claim("c-1", runtime="celery")[0].pk == in_celery.pk
+    assert leases.claim(WORKER, "c-1", ["purchase-order"], runtime="celery") is None
+    assert [claim("w-1")[0].pk, claim("w-1")[0].pk] == [plain.pk, elsewhere.pk], "whoever names no place takes what is not Celery's"
 
 
 @pytest.mark.parametrize("ttl_s", [0, -1, 601, 10**9])
