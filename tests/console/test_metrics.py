@@ -177,7 +177,17 @@ def test_bars_are_drawn_to_scale():
     assert widths[0] == 2 * widths[1] and widths[2] == 0 and chart.description == "a: 10; b: 5; c: 0."
     upright = charts.upright("x", [("1 Mar", 1.0, 4.0), ("2 Mar", None, None)], [("1 s", "4 s"), ("—", "—")])
     assert [bar.height for bar in upright.bars] == [40, 160, 0, 0] and "1 Mar: half within 1 s" in upright.description
+    assert upright.most == "4 s" and {bar.y + bar.height for bar in upright.bars} == {charts.PLOT_TOP + charts.PLOT_H}
     assert charts.across("x", []).description == charts.upright("x", [], []).description == "Nothing yet."
+
+
+def test_of_many_days_few_are_named_so_that_their_names_do_not_run_into_each_other():
+    for days in (1, 7, 8, 30):
+        told = [(f"{day} Mar", 1.0, 2.0) for day in range(1, days + 1)]
+        chart = charts.upright("x", told, [("1 s", "2 s")] * days)
+        middles = [bar.middle for bar in chart.bars if bar.named and bar.kind == "p50"]
+        assert 1 <= len(middles) <= charts.DAY_LABELS_MAX
+        assert all(0 < bar.x and bar.x + bar.width < 100 for bar in chart.bars)
 
 
 # Prometheus
