@@ -9,4 +9,6 @@ urlpatterns = [
     path("start", views.start),
     path("orders", views.orders),
     path("release", views.release),
+    path("components/", views.components),
+    path("components/<str:name>", views.component_dialog),
 ]

@@ -6,13 +6,13 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from console.demo import starting
+from console.demo import sample_dialogs, samples, starting
 from console.pages.guard import number, page
 from console.pages.runs import actor_of
 from examples.purchase_orders.agent import AGENT
 from examples.purchase_orders.situations import BY_KEY, SITUATIONS
 from runs import actors
-from runs.errors import Invalid, Problem
+from runs.errors import Invalid, NotFound, Problem
 from runs.models import Run
 
 RECENT = 8
@@ -81,3 +81,27 @@ def release(request: HttpRequest) -> HttpResponse:
         return _index(request, refused)
     messages.info(request, "The supplier goes on with everything that it was holding.")
     return redirect(request.POST.get("back") if request.POST.get("back", "").startswith("/runs/R-") else "/demo/")
+
+
+@page("GET")
+def components(request: HttpRequest) -> HttpResponse:
+    """`/demo/components/`: every component in each of its states."""
+    actor_of(request).require(actors.DEMO_START, None, "see the components")
+    return render(request, "demo/components.html", samples.everything())
+
+
+@page("GET", "POST")
+def component_dialog(request: HttpRequest, name: str) -> HttpResponse:
+    """`/demo/components/cancel`: a dialog with made-up contents; sent, it says that it did nothing."""
+    actor_of(request).require(actors.DEMO_START, None, "see the components")
+    found = sample_dialogs.dialog(name)
+    if found is None:
+        raise NotFound(f"No dialog is called {name[:60]!r}.")
+    template, context = found
+    part = "#dialog" if request.headers.get("HX-Request") else ""
+    if request.method == "POST" and not part:
+        messages.info(request, "Nothing was done. That was a sample.")
+        return redirect("/demo/components/")
+    if request.method == "POST":
+        context |= {"problem": {"title": "Nothing was done.", "detail": "That was a sample."}, "may_retry": True}
+    return render(request, f"{template}{part}", context)

@@ -25,6 +25,7 @@ from runs.wording import Lead, Part, Ref
 
 register = template.Library()
 
+REF_MAX = 24  # characters
 AGENT_TEXT_MAX = 20_000  # characters shown of a text that came from outside
 _OURS = re.compile(r"[REQC]-[0-9A-HJKMNP-TV-Z]{10}\Z")
 _PLACES = {"R-": "/runs/", "E-": "/effects/", "Q-": "/cases/", "C-": "/undo/"}  # each redirects to the address in its full form
@@ -163,8 +164,14 @@ def _part(part: Part) -> SafeString:
         place = _PLACES.get(part[:2], "") if _OURS.match(part) else ""
         if place:
             return format_html('<a class="ref" href="{}{}">{}</a>', place, str(part), str(part))
-        return format_html('<code class="ref" hx-ignore>{}</code>', visible(part))
+        return format_html('<code class="{}" hx-ignore>{}</code>', ref_class(part), visible(part))
     return visible(part)
+
+
+@register.filter
+def ref_class(ref: Any) -> str:
+    """The class of a reference from outside: one that is longer than a line of a phone may be broken, any other never is."""
+    return "ref ref-long" if len(str(ref or "")) > REF_MAX else "ref"
 
 
 @register.filter

@@ -64,3 +64,13 @@ def test_a_chip_carries_icon_words_help_and_who_acts_next():
 
 def test_counts_beside_links_stop_at_99():
     assert [cm.capped(n) for n in (0, None, 7, 99, 100)] == ["", "", "7", "99", "99+"]
+
+
+def test_a_reference_longer_than_a_line_of_a_phone_may_be_broken_and_no_other():
+    assert cm.ref_class("R-7K2M9Q4TXA") == cm.ref_class(None) == "ref"
+    assert cm.ref_class("x" * 200) == "ref ref-long"
+    assert 'class="ref ref-long"' in cm.sentence([Ref("x" * 200)])
+
+
+def test_what_is_due_reads_as_a_moment_until_the_script_counts_down_to_it():
+    assert cm.due(AT) == '<time class="counted" datetime="2026-03-02T14:02:07.120Z" data-t="due">at 14:02:07 UTC</time>'
