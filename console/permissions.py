@@ -139,8 +139,9 @@ DOORS: tuple[Door, ...] = (
     *_read(RUN_READ, "what is new, without a socket", "/live/poll"),
     Door("SOCKET", "/ws/ui/", RUN_READ, "what is new, at once"),
     # Practice; these exist only where nothing is real
-    *_read(DEMO_START, "the practice ground", "/demo/"),
+    *_read(DEMO_START, "the practice ground", "/demo/", "/demo/components/", "/demo/components/<name>"),
     *_act(DEMO_START, "start practice runs", "/demo/start", "/demo/orders", "/demo/release"),
+    *_act(DEMO_START, "try a sample of a dialog, which does nothing", "/demo/components/<name>"),
     # Getting in and out (pages of allauth)
     *_dialog(ANYBODY, "sign in and out", "/accounts/login/", "/accounts/logout/"),
     *_dialog(ANYBODY, "what leads nowhere without a link or sign-in of one's own", "/accounts/*"),

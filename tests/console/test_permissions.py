@@ -103,6 +103,7 @@ def things() -> dict[str, str]:
         "/settings/people/ pk": str(somebody.pk),
         "/settings/machines/ pk": credential.pk,
         "/settings/notifications/ pk": str(uuid.UUID(int=7)),
+        "/demo/components/ name": "cancel",
         "verb": "disable",
         "run": run.ref,
         "effect": effect.ref,
