@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
@@ -21,7 +22,6 @@ WORKER_TRIPS_MAX, CANCEL_TRIPS_MAX = 16, 6
 class Race:
     """How one race went: what the act and the cancel were answered, and what the provider received."""
 
-    boundary: str
     run: str
     act: str
     cancel: str
@@ -38,8 +38,8 @@ class Contest:
     sabotage: str = ""
 
 
-def race(contest: Contest) -> list[Race]:
-    """Run the contest in two processes of its own; returns its races in no order. RuntimeError when one of them fails."""
+def race(contest: Contest) -> Iterator[list[Race]]:
+    """Run the contest in two processes of its own: the races of one boundary after the other. RuntimeError when one of them fails."""
     spawn = multiprocessing.get_context("spawn")
     barrier, lines = spawn.Barrier(2), spawn.Pipe()
     ends = [spawn.Pipe(duplex=False) for _ in lines]
@@ -52,7 +52,8 @@ def race(contest: Contest) -> list[Race]:
     for _, writer in ends:
         writer.close()
     try:
-        return [one for reader, _ in ends for one in _told(reader)]
+        for _ in contest.boundaries:
+            yield [one for reader, _ in ends for one in _told(reader)]
     finally:
         for process in processes:
             process.join(PATIENCE_S)
@@ -77,20 +78,20 @@ def _contend(contest: Contest, number: int, barrier: Barrier, line: Connection, 
     if contest.sabotage:
         _sabotage(contest.sabotage)
     chance = random.Random(f"{contest.seed}-{number}")
-    raced = []
     try:
         for boundary in contest.boundaries:
+            raced = []
             for turn in range(contest.times):
                 if turn % 2 == number:
                     raced.append(_as_worker(boundary, f"{boundary} {turn}", barrier, line, chance))
                 else:
                     _as_canceller(barrier, line, chance)
+            end.send(raced)
     except BaseException:
         barrier.abort()  # or else the other one would wait for its patience's end
         raise
     finally:
         connections.close_all()
-    end.send(raced)
 
 
 def _sabotage(name: str) -> None:
@@ -112,7 +113,7 @@ def _as_worker(boundary: str, reference: str, barrier: Barrier, line: Connection
     worker.write()
     cancelled = line.recv()
     worker.ends()
-    return Race(boundary, str(worker.run.pk), act, cancelled, worker.received)
+    return Race(str(worker.run.pk), act, cancelled, worker.received)
 
 
 def _as_canceller(barrier: Barrier, line: Connection, chance: random.Random) -> None:
