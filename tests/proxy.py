@@ -53,13 +53,21 @@ class Serving:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._open: set[asyncio.Task[None] | None] = set()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(task := asyncio.current_task())  # the loop itself would let a connection that waits be collected
+        try:
+            await self._serve(reader, writer)
+        finally:
+            self._open.discard(task)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         raise NotImplementedError
 
     def __enter__(self) -> Self:
         self._thread.start()
-        starting = asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_UNIT_BYTES_MAX)
+        starting = asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_UNIT_BYTES_MAX)
         self._server = asyncio.run_coroutine_threadsafe(starting, self._loop).result(5)
         self.port = int(self._server.sockets[0].getsockname()[1])
         return self

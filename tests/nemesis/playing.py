@@ -15,6 +15,7 @@ import httpx
 from django.core.management import CommandError, call_command
 from django.db import connection, connections, transaction
 
+from console.embedded.processes import ProcessFailed
 from ledger import rulebook
 from ledger import states as es
 from ledger.models import Effect
@@ -74,7 +75,7 @@ def play(stage: Stage, deeds: list[Deed], seed: int, seconds: float) -> Played:
         for _, future in done:
             future.exception(120)
         began_s = time.monotonic()
-        lanes["web"].submit(stage.heal).result(120)
+        lanes["web"].submit(stage.heal).result(HEAL_S)
         connection.close()  # it was among those that were dropped
         left = _until_at_rest(asking)
         healed_s = time.monotonic() - began_s
@@ -118,7 +119,7 @@ def _dispatch(
 def _strike(stage: Stage, deed: Deed) -> bool:
     try:
         return STRIKE[deed.what](stage, deed)
-    except httpx.HTTPError as error:  # the supplier that should be told is down or frozen
+    except (httpx.HTTPError, ProcessFailed) as error:  # the supplier that should be told is down or frozen; a start takes longer
         stage.count(f"no answer: {deed.what} ({type(error).__name__})")
         return False
 
@@ -162,6 +163,7 @@ def _judged(
     log = stage.world.supplier_log()
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # a long history on a busy machine
         history = checker.export(received=judging.received(log))
     exceptions = _exceptions(stage, written)
     failed = [f"{deed.what} {deed.target}: {future.exception()!r}" for deed, future in done if future.exception()]
@@ -215,10 +217,11 @@ def _command(name: str) -> list[str]:
 
 
 def _exceptions(stage: Stage, written: dict[str, int]) -> dict[str, int]:
-    """What was raised in the servers' logs, by its class."""
+    """What was raised in the servers' logs, by its class; of a chain the last one, which is what came of it."""
     found: Counter[str] = Counter()
     for name, before in written.items():
         for trace in stage.world.log(name)[before:].split("Traceback (most recent call last):")[1:]:
-            raised = re.search(r"^([A-Za-z_][\w.]*)(:|$)", trace, re.MULTILINE)
-            found[f"{name}: {raised[1] if raised else 'cut off'}"] += 1
+            if not re.search(r"^(During handling of|The above exception)", trace, re.MULTILINE):
+                raised = re.search(r"^([A-Za-z_][\w.]*)(:|$)", trace, re.MULTILINE)
+                found[f"{name}: {raised[1] if raised else 'cut off'}"] += 1
     return dict(sorted(found.items()))

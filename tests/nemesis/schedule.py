@@ -45,9 +45,9 @@ class _Plan:
     runs: int = 0
     busy_until_s: dict[str, float] = field(default_factory=dict)
 
-    def any_run(self) -> int:
-        """One that was created lately, more often than one of long ago."""
-        return max(0, self.runs - 1 - int(self.chance.expovariate(1 / 6)))
+    def any_run(self, back: float = 6) -> int:
+        """One that was created lately, more often than one of long ago: `back` runs ago in the mean."""
+        return max(0, self.runs - 1 - int(self.chance.expovariate(1 / back)))
 
 
 def schedule(seed: int, seconds: float) -> list[Deed]:
@@ -100,9 +100,9 @@ def _create_tidy(plan: _Plan, at_s: float) -> Iterator[Deed]:
     yield Deed(at_s, "create tidy", str(number), {"reference": f"PO-{number}"})
 
 
-def _of_a_run(what: str) -> Maker:
+def _of_a_run(what: str, back: float = 6) -> Maker:
     def make(plan: _Plan, at_s: float) -> Iterator[Deed]:
-        yield Deed(at_s, what, str(plan.any_run()))
+        yield Deed(at_s, what, str(plan.any_run(back)))
 
     return make
 
@@ -126,7 +126,7 @@ def _bulk(plan: _Plan, at_s: float) -> Iterator[Deed]:
 
 
 def _webhooks(plan: _Plan, at_s: float) -> Iterator[Deed]:
-    yield Deed(at_s, "webhooks", str(plan.any_run()), {"shuffle": plan.chance.randrange(1000)})
+    yield Deed(at_s, "webhooks", str(plan.any_run(25)), {"shuffle": plan.chance.randrange(1000)})
 
 
 def _people(what: str) -> Maker:
@@ -145,7 +145,7 @@ ASKED: dict[Maker, int] = {
     _cancel_twice: 2,
     _of_a_run("terminate"): 3,
     _bulk: 2,
-    _of_a_run("request undo"): 8,
+    _of_a_run("request undo", back=25): 8,
     _people("decide undos"): 6,
     _people("decide approvals"): 6,
     _people("settle cases"): 6,

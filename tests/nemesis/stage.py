@@ -15,12 +15,15 @@ from pathlib import Path
 import psutil
 
 from console.embedded import processes
+from console.embedded.processes import ProcessFailed
 from tests import platform
 from tests.nemesis.schedule import HOSTS, SERVERS
 from tests.proxy import Proxy
 from tests.world import TOKEN, World
 
 LEASE_S = 3.0
+READY_TRIES = 4
+"""A minute each, for a machine that does much else."""
 PROMISES = {
     "max_in_flight_s": 8,
     "look_spacing_s": 1,
@@ -160,9 +163,18 @@ class Stage:
         for wire in self.wires.values():
             wire.disarm()
         for name in (*SERVERS, *HOSTS):
-            self.start(name)
+            with contextlib.suppress(ProcessFailed):  # it is waited for below, as long as it takes
+                self.start(name)
+        for name in ("supplier", "web"):
+            self._until_ready(name)
         self.world.supplier.post("/reset", json={}).raise_for_status()
         self.careless()
+
+    def _until_ready(self, name: str) -> None:
+        for _ in range(READY_TRIES - 1):
+            with contextlib.suppress(ProcessFailed):
+                return self.world.processes.wait_until_ready(name)
+        self.world.processes.wait_until_ready(name)
 
     def answered_wrongly(self) -> dict[str, int]:
         """How often each way did what it was told to do to an exchange."""

@@ -37,7 +37,7 @@ def drop_connections(stage: Stage, deed: Deed) -> bool:
     with psycopg.connect(platform.OWNER_URL, autocommit=True) as owner:
         ended = owner.execute(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND random() <= %s",
+            " WHERE datname = current_database() AND pid <> pg_backend_pid() AND random() <= %s",
             (deed.options["share"],),
         ).fetchone()
     stage.count("database connections ended", int(ended[0]) if ended else 0)
