@@ -73,6 +73,7 @@ def read(run_ids: Iterable[uuid.UUID]) -> History:
     with transaction.atomic(durable=True):
         with connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '60s'")  # it reads only: nobody waits for it
         return History(**export(run_ids))
 
 
