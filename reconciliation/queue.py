@@ -26,7 +26,7 @@ TABS = (("unclaimed", "Unclaimed"), ("mine", "Mine"), ("all", "All"), ("settled"
 KIND_WORDS = {
     states.NO_LOOKUP: "This provider can't be asked",
     states.NOT_FOUND_SENDER_ALIVE: "Not found, but its sender may be alive",
-    states.CEILING: "Asking did not settle it",
+    states.CEILING: "Asking has not settled it",
     states.CONFLICTING: "Answers disagree",
     states.DUPLICATED: "Happened more than once",
     states.LEFT_BEHIND: "Clean-up left something behind",
