@@ -57,6 +57,7 @@ def providers() -> list[dict[str, Any]]:
             "key": name,
             "name": provider_name(name),
             "down_since": health[name].unreachable_since if name in health and health[name].alerted_at else None,
+            "silent_since": health[name].unreachable_since if name in health else None,
             "detail": health[name].detail if name in health else "",
             "last_answer_at": health[name].last_answer_at if name in health else None,
             "in_doubt": doubt.get(name, 0),
