@@ -13,7 +13,7 @@ SERVICES_OWNER_URL ?= $(or $(DATABASE_OWNER_URL),postgresql://postgres@127.0.0.1
 SERVICES_APP_URL ?= $(or $(DATABASE_URL),postgresql://countermand_app@127.0.0.1:5432/postgres)
 SERVICES_BROKERS ?= $(or $(CELERY_BROKER_URL),redis://127.0.0.1:6379/9 amqp://guest:guest@127.0.0.1:5672//)
 
-.PHONY: help demo test test-services lint format bench model faults races nemesis fuzz mutation doctor
+.PHONY: help demo test test-services lint format bench model faults races nemesis fuzz mutation screenshots doctor
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -80,6 +80,10 @@ mutation: ## small faults in the code that the laws live in: which do the tests 
 	@$(BOOTSTRAP) dev
 	@env -u DATABASE_URL -u DATABASE_OWNER_URL -u CELERY_BROKER_URL COUNTERMAND_TEST=1 LOG_LEVEL=CRITICAL \
 		$(PYTHON) -m tests.mutation $(ARGS)
+
+screenshots: ## pictures of every page from a demo of its own; ARGS=--guide renews those of docs/guide
+	@$(BOOTSTRAP) dev --browser
+	@$(PYTHON) -m tests.screenshots $(ARGS)
 
 doctor: ## what is missing on this machine
 	@$(BOOTSTRAP) base
