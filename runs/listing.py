@@ -20,11 +20,13 @@ from runs.actors import Actor
 from runs.errors import Invalid
 from runs.models import Run
 from runs.parsing import check_text
+from runs.planning import TooLong, planned_by_value, within
 from runs.queries import Page, RunFilter, make_cursor, read_cursor
 from runs.vocabulary import RUN_CHIPS
 
 SIZES = (25, 50, 100)
 COUNT_MAX = 10_000
+COUNT_ALLOWED_MS = 250
 AGENTS_MAX = 100
 UNRESOLVED = tuple(f"{state}_{states.UNRESOLVED}" for state in sorted(states.CLOSED))
 _NEEDS_PERSON = Q(status__in=UNRESOLVED) | Q(closed_at__isnull=True, needs_person__gt=0)
@@ -100,6 +102,7 @@ def newer(actor: Actor, wanted: Wanted, mark: str, most: int = 1000) -> int:
 # Counts
 
 
+@planned_by_value()
 def _count(found: QuerySet[Run], most: int = COUNT_MAX + 1) -> int:
     return found.order_by()[:most].count()
 
@@ -150,8 +153,12 @@ def _query(values: dict[str, Any]) -> QueryDict:
 
 
 def count_text(actor: Actor, wanted: Wanted) -> str:
-    """How many there are: exact up to 10,000, beyond that an estimate of the whole table or `10,000+`."""
-    number = _count(rows(actor, wanted))
+    """How many there are: exact up to 10,000, beyond that an estimate of the whole table or `10,000+`; `many` when counting takes long."""
+    try:
+        with within(COUNT_ALLOWED_MS):
+            number = _count(rows(actor, wanted))
+    except TooLong:
+        return "many runs"
     if number <= COUNT_MAX:
         return f"{number:,} run{'' if number == 1 else 's'}"
     if wanted.narrows:

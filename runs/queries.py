@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from django.db.models import Exists, Model, OuterRef, Q, QuerySet
+from django.db.models import Model, OuterRef, Q, QuerySet, Subquery, UUIDField, Value
+from django.db.models.lookups import Exact
 
 from runs import actors
 from runs.actors import ANY_AGENT, Actor
 from runs.errors import Invalid, NotAllowed, NotFound
 from runs.ids import parse_ref, parse_uuid
 from runs.models import CancelRequest, Event, Run
+from runs.planning import FEW, OneOf, planned_by_value
 
 M = TypeVar("M", bound=Model)
 NAMED_ELSEWHERE_MAX = 200
@@ -89,13 +91,19 @@ def narrow(actor: Actor, rows: QuerySet[Run], wanted: RunFilter) -> QuerySet[Run
         # No run is started before it is created: so the list's own order, too, can begin at the right place.
         rows = rows.filter(started_at__lt=wanted.started_to, created_at__lt=wanted.started_to)
     if wanted.cancelled_by:
-        rows = rows.filter(cancel_position__isnull=False).filter(Exists(_cancelled_by(actor, wanted.cancelled_by)))
+        rows = rows.filter(_cancelled_by(actor, wanted.cancelled_by), cancel_position__isnull=False)
     return rows.filter(_named(wanted.q.strip())) if wanted.q.strip() else rows
 
 
-def _cancelled_by(actor: Actor, who: str) -> QuerySet[CancelRequest]:
+def _cancelled_by(actor: Actor, who: str) -> Q:
+    """Runs with a request of theirs that was accepted: those themselves while they are few, else whichever has one, asked of each."""
     asked = Q(actor_id=actor.id) if who == "me" else Q(actor_id=who) | Q(actor_name__iexact=who)
-    return CancelRequest.objects.filter(asked, run=OuterRef("pk"), answer="accepted")
+    requests = CancelRequest.objects.filter(asked, answer="accepted")
+    ids = list(requests.values_list("run", flat=True)[: FEW + 1])
+    if len(ids) <= FEW:
+        return Q(OneOf("pk", ids, UUIDField()))
+    one = requests.filter(run=OuterRef("pk")).values(one=Value(1))[:1]
+    return Q(Exact(Subquery(one), 1))  # as an EXISTS it would be turned into a join from all of their requests
 
 
 def _named(text: str) -> Q:
@@ -109,8 +117,11 @@ def _named(text: str) -> Q:
         return Q(ref=ref)
     if ref := parse_ref(text, "E"):
         return Q(pk__in=_of_effects(ref=ref))
-    named = Q(business_ref__startswith=text) | Q(pk__in=_of_effects(external_id=text))
-    return named | Q(pk__in=_of_effects(business_ref__startswith=text))
+    elsewhere = [*_of_effects(external_id=text), *_of_effects(business_ref__startswith=text)]
+    ids = list(Run.objects.filter(business_ref__startswith=text).values_list("pk", flat=True)[: FEW + 1])
+    if len(ids) <= FEW:
+        return Q(OneOf("pk", ids + elsewhere, UUIDField()))
+    return Q(business_ref__startswith=text) | Q(OneOf("pk", elsewhere, UUIDField()))
 
 
 def _of_effects(**named: Any) -> list[uuid.UUID]:
@@ -127,6 +138,7 @@ def events_of(run: Run, after: int = 0, limit: int = 200) -> tuple[list[Event], 
 # Keyset pages
 
 
+@planned_by_value()
 def page(rows: QuerySet[M], time_field: str, id_field: str, cursor: str | None, limit: int) -> Page[M]:
     """A page of rows, newest first by (time, id). Raises `Invalid` for a cursor that is not one of ours."""
     backwards, key = read_cursor(cursor) if cursor else (False, None)

@@ -30,6 +30,7 @@ from runs import actors, asking, family, listing, pages, queries
 from runs.actors import Actor
 from runs.errors import Invalid
 from runs.models import Approval, Run
+from runs.planning import planned_by_value
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -164,6 +165,7 @@ def _wanted(watch: Watch) -> listing.Wanted | None:
         return None
 
 
+@planned_by_value()
 def _matching(actor: Actor, watch: Watch, ids: Collection[uuid.UUID]) -> set[uuid.UUID] | None:
     if watch.kind == "cases" and watch.case is None:
         tab = QueryDict(watch.query).get("tab", "unclaimed")
@@ -174,6 +176,7 @@ def _matching(actor: Actor, watch: Watch, ids: Collection[uuid.UUID]) -> set[uui
     return listing.matching(actor, wanted, ids) if wanted is not None and wanted.narrows else None
 
 
+@planned_by_value()
 def _newer(actor: Actor, watch: Watch, marks: Collection[str]) -> dict[str, int]:
     """One query for all marks: the newest rows of the list, in which each mark has its place."""
     wanted, places = _wanted(watch), {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,6 +18,7 @@ from django.utils.cache import patch_vary_headers
 from console import problems, recent
 from console.auth import signed_in
 from runs.errors import Problem, ReauthenticationRequired
+from runs.planning import planned_by_value
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +50,10 @@ def _answer(view: View, methods: tuple[str, ...], back: str, request: HttpReques
     if request.method not in methods and not (request.method == "HEAD" and "GET" in methods):
         return HttpResponseNotAllowed(methods)
     request.actor = signed_in(request, request.user)  # type: ignore[attr-defined, arg-type]
+    reads = request.method in ("GET", "HEAD")
     try:
-        return view(request, *args, **kwargs)
+        with planned_by_value() if reads else nullcontext():
+            return view(request, *args, **kwargs)
     except ReauthenticationRequired as refused:
         return recent.ask_again(request, refused, back.format(**kwargs) or request.get_full_path())
     except Problem as problem:
