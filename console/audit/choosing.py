@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from django.contrib.auth.models import User
-from django.contrib.postgres.fields import ArrayField
 from django.db import connection
-from django.db.models import BooleanField, Exists, F, Field, Func, OuterRef, Q, QuerySet, TextField, UUIDField, Value
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, TextField, UUIDField
+from django.db.models.expressions import Combinable
 from django.db.models.functions import Lower
 
 from console.audit.filters import Wanted
 from ledger.models import Effect
 from runs.actors import Actor
 from runs.models import COMMON_KINDS, TIME_TO_QUIET, Event, Run
+from runs.planning import FEW, OneOf
 
 KINDS_MAX = 300
-FEW = 5000
+_NOT_INDEXED = F("at") + timedelta(0)  # few rows are to be collected and sorted, not met one by one in the order of time
 UNKNOWN_RUN = "00000000-0000-0000-0000-000000000000"
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The events that are wanted, in no order; `countless` when there are more than `FEW` and counting on would take long."""
+    """The events that are wanted, in no order. `at`: their time, to be sorted by; `many`: what they are about is looked up for each of
+    them, so counting them all would take long; `more_than`: a number that they exceed as far as is known."""
 
     rows: QuerySet[Event]
-    countless: bool = False
+    at: Combinable = F("at")
+    many: bool = False
+    more_than: int = 0
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ def events(actor: Actor, wanted: Wanted) -> Chosen:
     for one in about:
         rows = rows.filter(one.condition)
     nothing_else = Wanted(**{name: getattr(wanted, name) for name in _OF_ACTIONS + _OF_RUNS}) == wanted
-    return Chosen(rows, nothing_else and len(about) == 1 and about[0].many)
+    few, many = any(not one.many for one in about), any(one.many for one in about)
+    return Chosen(rows, _NOT_INDEXED if few else F("at"), many, FEW if many and nothing_else and len(about) == 1 else 0)
 
 
 def _by_their_own(actor: Actor, wanted: Wanted) -> QuerySet[Event]:
@@ -99,15 +103,6 @@ def _split(who: str) -> dict[str, str]:
 _OF_ACTIONS, _OF_RUNS = ("provider", "currency", "amount_from", "amount_to"), ("quiet_over",)
 
 
-class _OneOf(Func):
-    """Whether a column is one of an array: a single parameter, however many there are."""
-
-    template, arg_joiner, output_field = "(%(expressions)s))", " = ANY (", BooleanField()
-
-    def __init__(self, column: str, values: list[Any], of: Field[Any, Any]) -> None:
-        super().__init__(F(column), Value(values, output_field=ArrayField(of)))
-
-
 def _actions(wanted: Wanted) -> _About | None:
     """About actions at that provider, of that amount."""
     if not (wanted.provider or wanted.currency):
@@ -117,9 +112,10 @@ def _actions(wanted: Wanted) -> _About | None:
     actions = Effect.objects.filter(**{name: value for name, value in asked.items() if value not in ("", None)})
     told = list(actions.values_list("run", "ref")[: FEW + 1])
     if len(told) > FEW:
-        return _About(Q(Exists(actions.filter(ref=OuterRef("subject")))), many=True)
-    of_runs = _OneOf("run_id", list({run for run, _ in told}), UUIDField())
-    return _About(Q(of_runs) & Q(_OneOf("subject", [ref for _, ref in told], TextField())), many=False)
+        named = Q(subject__startswith="E-")  # most events name no action: those need not be looked up
+        return _About(named & Q(Exists(actions.filter(ref=OuterRef("subject")))), many=True)
+    of_runs = OneOf("run_id", list({run for run, _ in told}), UUIDField())
+    return _About(Q(of_runs) & Q(OneOf("subject", [ref for _, ref in told], TextField())), many=False)
 
 
 def _runs(wanted: Wanted) -> _About | None:
@@ -131,7 +127,7 @@ def _runs(wanted: Wanted) -> _About | None:
     ids = list(runs.values_list("pk", flat=True)[: FEW + 1])
     if len(ids) > FEW:
         return _About(Q(Exists(runs.filter(pk=OuterRef("run_id")))), many=True)
-    return _About(Q(_OneOf("run_id", ids, UUIDField())), many=False)
+    return _About(Q(OneOf("run_id", ids, UUIDField())), many=False)
 
 
 _RARE = """

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db import OperationalError, connection, transaction
+from django.db import connection
 from django.db.models import Q
-from psycopg.errors import QueryCanceled
 
-from console.audit import choosing
-from console.audit.choosing import events
+from console.audit.choosing import Chosen, events
 from console.audit.filters import Wanted
 from runs.actors import Actor
 from runs.errors import Invalid
 from runs.models import Event
+from runs.planning import TooLong, within
 
 COUNT_MAX = 10_000
 SIZES = (50, 100, 200)
@@ -27,36 +25,30 @@ COUNT_ALLOWED_MS = 250
 
 @dataclass(frozen=True)
 class Page:
-    """Some events, newest first; `older` and `newer` are places to go on from, or ''."""
+    """Some events, newest first; `older` and `newer` are places to go on from, or ''; `counted` how many there are in all, in words."""
 
     items: list[Event]
     older: str
     newer: str
+    counted: str
 
 
 def page(actor: Actor, wanted: Wanted, place: str, size: int) -> Page:
-    """A page of them. Raises `Invalid` for a place that is not ours, QueryCanceled when it takes too long."""
+    """A page of them. Raises `Invalid` for a place that is not ours, `TooLong`."""
     backwards, key = _read_place(place)
-    order = ("at", "id") if backwards else ("-at", "-id")
-    found = events(actor, wanted).rows.select_related("run").order_by(*order)
+    chosen = events(actor, wanted)
+    order = (chosen.at.asc(), "id") if backwards else (chosen.at.desc(), "-id")
+    found = chosen.rows.select_related("run").order_by(*order)
     if key is not None:
         found = found.filter(_beyond(key, backwards))
-    with _soon(TIME_ALLOWED_MS):
+    with within(TIME_ALLOWED_MS):
         rows = list(found[: size + 1])
     more, items = len(rows) > size, rows[:size]
     if backwards:
         items.reverse()
     older = f"o{_key(items[-1])}" if items and (more or backwards) else ""
     newer = f"n{_key(items[0])}" if items and (more if backwards else key is not None) else ""
-    return Page(items, older, newer)
-
-
-@contextmanager
-def _soon(most_ms: int) -> Iterator[None]:
-    """A statement in here may take so long and no longer."""
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(f"SET LOCAL statement_timeout = {most_ms}")
-        yield
+    return Page(items, older, newer, _counted(chosen) if older or newer else f"{len(items):,}")
 
 
 def _key(event: Event) -> str:
@@ -84,15 +76,16 @@ def _beyond(key: tuple[datetime, int], upwards: bool) -> Q:
 
 def count(actor: Actor, wanted: Wanted) -> str:
     """How many there are: exact up to 10,000, else a number that they exceed; `many` when counting them would keep the page waiting."""
-    chosen = events(actor, wanted)
-    if chosen.countless:
-        return f"{choosing.FEW:,}+"
+    return _counted(events(actor, wanted))
+
+
+def _counted(chosen: Chosen) -> str:
+    if chosen.many:
+        return f"{chosen.more_than:,}+" if chosen.more_than else "many"
     try:
-        with _soon(COUNT_ALLOWED_MS):
+        with within(COUNT_ALLOWED_MS):
             number = chosen.rows.order_by()[: COUNT_MAX + 1].count()
-    except OperationalError as error:
-        if not isinstance(error.__cause__, QueryCanceled):
-            raise
+    except TooLong:
         return "many"
     return f"{COUNT_MAX:,}+" if number > COUNT_MAX else f"{number:,}"
 
@@ -106,7 +99,8 @@ def safe_moment() -> int:
 
 def in_order(actor: Actor, wanted: Wanted, before_tx: int, batch: int, *extra: Any) -> Iterator[list[tuple[Any, ...]]]:
     """All of them, oldest first, a batch at a time; each row is (at, id, *extra). No cursor is held between two batches."""
-    found = events(actor, wanted).rows.filter(tx__lt=before_tx).order_by("at", "id")
+    chosen = events(actor, wanted)
+    found = chosen.rows.filter(tx__lt=before_tx).order_by(chosen.at.asc(), "id")
     key: tuple[datetime, int] | None = None
     while True:
         rows = list((found.filter(_beyond(key, True)) if key else found).values_list("at", "id", *extra)[:batch])

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.handlers.asgi import ASGIRequest
-from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
-from psycopg.errors import QueryCanceled
 
 from console.audit import choosing, exporting, filters, search, story, words
 from console.pages.guard import number, page
@@ -18,6 +16,7 @@ from ledger import pages as effect_pages
 from runs import actors, transition
 from runs.errors import Invalid
 from runs.models import Event
+from runs.planning import TooLong
 
 Context = dict[str, Any]
 PATH = "/audit/"
@@ -38,9 +37,7 @@ def event_list(request: HttpRequest) -> HttpResponse:
     except Invalid as wrong:
         problem = {"title": "These filters can't be read.", "detail": wrong.detail}
         return render(request, LIST, {"problem": problem, "links": clear}, status=400)
-    except OperationalError as error:
-        if not isinstance(error.__cause__, QueryCanceled):
-            raise
+    except TooLong:
         problem = {"title": "That took too long.", "detail": "Narrow it to a time range, a run or a person, and ask again."}
         return render(request, LIST, {"problem": problem, "links": clear}, status=503)
 
@@ -51,7 +48,6 @@ def _list(request: HttpRequest) -> Context:
     size = number(params.get("size")) if number(params.get("size")) in search.SIZES else search.SIZES[0]
     found = search.page(actor, wanted, params.get("place", ""), size or search.SIZES[0])
     names = effect_pages.names({event.subject for event in found.items if event.subject.startswith("E-")})
-    counted = search.count(actor, wanted)
     return {
         "as_of": transition.clock(),
         "rows": [_row(event, names) for event in found.items],
@@ -64,7 +60,7 @@ def _list(request: HttpRequest) -> Context:
             "older": _at(request, found.older),
             "size": size,
             "sizes": search.SIZES,
-            "count_text": f"{counted} record{'' if counted == '1' else 's'}",
+            "count_text": f"{found.counted} record{'' if found.counted == '1' else 's'}",
         },
         "empty": None if found.items else {"text": "No records match these filters." if wanted.narrows else "Nothing has happened yet."},
     }
