@@ -78,7 +78,7 @@ SELECT count(DISTINCT run_id) FROM runs_cancelrequest WHERE answer = 'already_cl
 _LANDED_AFTER = """
 SELECT coalesce(e.landed_currency, ''), count(*), sum(coalesce(e.landed_amount, e.amount, 0))
 FROM runs_run r JOIN ledger_effect e ON e.run_id = r.id
-WHERE r.asked_at >= %s AND r.asked_at < %s AND e.role = 'work' AND e.state IN ('landed', 'duplicated')
+WHERE r.asked_at >= %s AND r.asked_at < %s AND r.landed > 0 AND e.role = 'work' AND e.state IN ('landed', 'duplicated')
 AND e.known_position > r.cancel_position
 GROUP BY 1 ORDER BY 1
 """
