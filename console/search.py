@@ -29,7 +29,7 @@ from runs.models import Run
 
 TEXT_MAX = 200
 SHOWN_MAX = 20
-LABELLED_MAX = 500
+LABELLED_MAX = 200
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,8 @@ def _labelled(runs: QuerySet[Run], text: str) -> list[Run]:
         for path in wanted:
             cursor.execute(_LABELLED, [path, LABELLED_MAX])
             ids.update(pk for (pk,) in cursor.fetchall())
-    return list(runs.filter(pk__in=ids).order_by("-created_at")[: SHOWN_MAX + 1]) if ids else []
+    found = runs.filter(pk__in=ids) if ids else []  # sorted here: in order, the whole table would be gone through for them
+    return sorted(found, key=lambda run: run.created_at, reverse=True)[: SHOWN_MAX + 1]
 
 
 def _run(run: Run) -> Hit:
