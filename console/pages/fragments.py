@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.http import HttpRequest
-from django.template.loader import render_to_string
+from django.template.loader import get_template, render_to_string
 
 from console.pages import contexts
 from ledger import pages as effects
@@ -78,7 +78,8 @@ def timeline_items_html(run: Run, events: Iterable[Event]) -> list[tuple[int, st
     found = list(events)
     names = effects.names({event.subject for event in found if event.kind.startswith(("effect.", "look."))})
     items = (pages.timeline_item(run, event, names) for event in found)
-    return [(item["seq"], render_to_string(f"{RUN}#timeline_item", {"item": item})) for item in items]
+    template = get_template(f"{RUN}#timeline_item")
+    return [(item["seq"], template.render({"item": item})) for item in items]
 
 
 def case_row_html(case: Case, oob: bool = False) -> str:
