@@ -116,7 +116,7 @@ def _first_paints(opened: Callable[[], Any], site: str, ref: str) -> dict[str, A
         for _ in range(COLD):
             page = opened()  # a context of its own: nothing is cached
             requests: list[Any] = []
-            page.on("requestfinished", requests.append)
+            page.on("requestfinished", lambda request, requests=requests: requests.append(request))  # type: ignore[misc]
             page.goto(f"{site}{path}", wait_until="load")
             times.append(page.evaluate(_PAINT))
             asked = [request for request in requests if request.resource_type in ("script", "stylesheet")]

@@ -52,3 +52,8 @@ def test_what_a_page_loads_stays_small():
     files = [vendored_path(row[2]) for row in ROWS if row[2].strip("`").endswith(".js")]
     files += [STATIC / "app.js", STATIC / "app.css"]
     assert sum(len(gzip.compress(path.read_bytes())) for path in files) <= 35 * 1024
+
+
+def test_a_page_asks_for_few_files():
+    files = re.findall(r"{% static '([^']+)' %}", (ROOT / "templates" / "base.html").read_text())
+    assert len({*files, "icons.svg"}) + 1 <= 6, "with the page itself"
