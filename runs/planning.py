@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, connection
 from django.db.models import BooleanField, F, Field, Func, Value
 from psycopg.errors import QueryCanceled
 
@@ -37,15 +37,18 @@ def planned_by_value() -> Iterator[None]:
 
 @contextmanager
 def within(most_ms: int) -> Iterator[None]:
-    """No statement in here takes longer than `most_ms`. Raises `TooLong`."""
+    """No statement in here takes longer than `most_ms`; not in a transaction, which a slow machine could leave idle. Raises `TooLong`."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET statement_timeout = {int(most_ms)}")
     try:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL statement_timeout = {int(most_ms)}")
-            yield
+        yield
     except OperationalError as error:
         if isinstance(error.__cause__, QueryCanceled):
             raise TooLong from error
         raise
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("RESET statement_timeout")
 
 
 class OneOf(Func):

@@ -16,7 +16,7 @@ from tests.bench import ground
 
 RUNS = int(os.environ.get("BENCH_RUNS", "1000000"))
 FEW = 300
-BLOCKS, TIMES = 3, int(os.environ.get("BENCH_TIMES", "8"))
+BLOCKS, TIMES = int(os.environ.get("BENCH_BLOCKS", "3")), int(os.environ.get("BENCH_TIMES", "8"))
 TARGET_MS = 150
 METRICS_TOKEN = "bench-metrics-token"  # noqa: S105 - for a page of this process alone
 
