@@ -115,7 +115,7 @@ def effect_facts(effect: Effect, now: datetime, records: Records | None = None) 
         never_stopped_worker=_alive(effect, records.attempts),
         unknowable=effect.unknowable,
         left_in_place_by=effect.left_in_place_by,
-        why_withheld=_why_withheld(effect),  # type: ignore[arg-type]
+        why_withheld=_why_withheld(effect, records.attempts),  # type: ignore[arg-type]
         conflict=_conflict(effect, records) if effect.state == states.CONFLICTED else (),
         found_refs=_found(records.evidence) if effect.state == states.DUPLICATED else (),
         surplus_refs=_surplus(records.evidence) if effect.state == states.DUPLICATED else (),
@@ -151,7 +151,7 @@ def _undo(effect: Effect, now: datetime, records: Records) -> dict[str, Any]:
 def latest_send(effect: Effect, attempts: Sequence[Attempt]) -> datetime | None:
     """When its bytes may last have left: the attempt that the present outcome is about, not a first one that was proved absent."""
     sent = [attempt.sent_at for attempt in attempts if attempt.state != states.NOT_SENT]
-    return sent[-1] if sent else effect.sent_at
+    return sent[-1] if sent else None if attempts else effect.sent_at
 
 
 def _under_way(undo: Compensation) -> bool:
@@ -199,10 +199,10 @@ def _schedule(provider: str) -> Sequence[float]:
     return () if record.lookup == "none" else [at for at in record.look_schedule_s if at <= record.person_after_s]
 
 
-def _why_withheld(effect: Effect) -> str:
-    if not effect.withheld_why:
-        return "not_sent"
-    return "cancel" if effect.withheld_why in _WITHHELD_BY_STOP else "closed"
+def _why_withheld(effect: Effect, attempts: Sequence[Attempt]) -> str:
+    if effect.withheld_why and effect.withheld_why not in _WITHHELD_BY_STOP:
+        return "closed"
+    return "not_sent" if not effect.withheld_why or any(attempt.state == states.NOT_SENT for attempt in attempts) else "cancel"
 
 
 def _alive(effect: Effect, attempts: list[Attempt]) -> str:

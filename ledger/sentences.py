@@ -87,7 +87,9 @@ def detail(facts: EffectFacts) -> Parts:
     """The line below the sentence: what happens next, or the record it rests on. Empty when there is nothing to add."""
     if facts.state == "withheld" and facts.cancel_at and facts.why_withheld != "closed":
         record = f" (record {facts.cancel_seq})" if facts.cancel_seq is not None else ""
-        return say("Stopped at ", facts.cancel_at, f". No send had started{record}.", _not_sent(facts))
+        if facts.why_withheld == "not_sent":  # a send had started, so no record can say that none had
+            return say("Stopped at ", facts.cancel_at, f"{record}. Its sender reported that nothing left.")
+        return say("Stopped at ", facts.cancel_at, f". No send had started{record}.")
     if facts.state == "sending" and facts.answer_by is not None:
         asked = say(f", then we check with {facts.provider_name} using ", _by(facts), ".")
         return say("Waiting until ", facts.answer_by, " at the latest", asked)
@@ -152,10 +154,6 @@ def _withheld(facts: EffectFacts) -> Parts:
         Lead("Not sent."),
         f" This {facts.action_words} {stopped}. Nothing reached {facts.provider_name}. There is nothing to undo.",
     )
-
-
-def _not_sent(facts: EffectFacts) -> str:
-    return " Its sender reported that nothing left." if facts.why_withheld == "not_sent" else ""
 
 
 def _sending(facts: EffectFacts) -> Parts:
@@ -292,8 +290,6 @@ def _ambiguous(facts: EffectFacts) -> Parts:
     if facts.looks_done:
         over = f" over {duration(facts.waiting_s)}" if facts.waiting_s else ""
         asked = f"After {count(facts.looks_done, 'check')}{over}, {facts.provider_name} has not told us whether it happened"
-    elif facts.looks_planned:  # somebody knows of it before the checks are over
-        asked = f"{facts.provider_name} has not told us yet whether it happened"
     else:
         asked = f"{facts.provider_name} can't be asked, so nothing has told us whether it happened"
     alive = f", and worker {facts.never_stopped_worker} was never confirmed stopped" if facts.never_stopped_worker else ""

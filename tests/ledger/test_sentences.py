@@ -102,11 +102,6 @@ TABLE = {
         " us whether it happened. Look it up by reference PO-1042 and record what you find."
         " Until then this run stays unresolved.",
     ),
-    "ambiguous, before any check": (
-        facts("ambiguous", looks_planned=6),
-        "A person must find out. We sent this purchase order at 14:02:05 UTC. Acme has not told us yet whether it happened."
-        " Look it up by reference PO-1042 and record what you find. Until then this run stays unresolved.",
-    ),
     "unknowable": (
         facts("unknown", unknowable=True),
         "It can't be known. We sent this purchase order at 14:02:05 UTC. Two people found that nobody can tell whether it"
@@ -219,7 +214,7 @@ def test_the_eight_situations_are_told_apart():
 
 def test_the_detail_names_the_record_and_what_comes_next():
     assert plain(detail(facts("withheld", cancel_at=T2, cancel_seq=9, why_withheld="not_sent"))) == (
-        "Stopped at 14:02:07 UTC. No send had started (record 9). Its sender reported that nothing left."
+        "Stopped at 14:02:07 UTC (record 9). Its sender reported that nothing left."
     )
     assert plain(detail(facts("sending", answer_wait_s=12))) == (
         "Waiting up to 12 s more, then we check with Acme using reference PO-1042."
