@@ -25,6 +25,7 @@ from runs.models import CancelRequest, ClientKey, Run
 from runs.stopping import ACCEPTED, ALREADY_CLOSED, CANCEL, REPEAT, TERMINATE
 
 LOCK_WAIT_S = 5.0
+SUBJECT_MAX = 200
 STORED_FOR = timedelta(hours=24)
 
 T = TypeVar("T")
@@ -167,7 +168,7 @@ def cancel_by_key(actor: Actor, agent: str, client_key: str, reason: str = "") -
     with transaction.atomic(durable=True):
         key = lock_client_key(agent, client_key)
         if key.run_id is None:
-            timeline.append_system("cancel.stored", actor, f"{agent}/{client_key}", {"reason": reason})
+            timeline.append_system("cancel.stored", actor, _named(key), {"reason": reason, "client_key": client_key})
             if stored_cancel(key) is None:  # the first one's who, when and why stand
                 now = transition.clock()
                 key.cancel_reason = reason
@@ -186,6 +187,11 @@ def stored_cancel(key: ClientKey | None) -> Actor | None:
     return Actor(**key.cancel_actor)
 
 
+def _named(key: ClientKey) -> str:
+    """A run that does not exist, as the subject of an event: no longer than subjects are; the key is in the event's data whole."""
+    return f"{key.agent}/{key.key}"[:SUBJECT_MAX]
+
+
 def expire_stored(limit: int = 100) -> int:
     """Cancels of runs that never came, after 24 h: forgotten, as an event each. Returns how many."""
     due = Q(run__isnull=True, cancel_expires_at__lte=transition.clock())
@@ -193,7 +199,7 @@ def expire_stored(limit: int = 100) -> int:
         keys = list(ClientKey.objects.select_for_update(skip_locked=True, of=("self",)).filter(due)[:limit])
         for key in keys:
             data = {"reason": key.cancel_reason, "asked_by": key.cancel_actor, "asked_at": str(key.cancel_asked_at)}
-            timeline.append_system("cancel.expired", actors.system("deadline"), f"{key.agent}/{key.key}", data)
+            timeline.append_system("cancel.expired", actors.system("deadline"), _named(key), data | {"client_key": key.key})
         ClientKey.objects.filter(pk__in=[key.pk for key in keys]).update(
             cancel_reason="", cancel_actor=None, cancel_asked_at=None, cancel_expires_at=None
         )

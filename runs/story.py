@@ -199,8 +199,7 @@ def _life(event: Event, data: dict[str, Any]) -> Parts:
         case "run.woke":
             return say("Ready to go on")
         case "run.quiet":
-            how = "no worker ever held it" if data.get("held") is False else _BASIS.get(str(data.get("basis")), "nothing is acting")
-            return say(Lead("Quiet"), f" — {how}")
+            return say(Lead("Quiet"), f" — {_BASIS.get(str(data.get('basis')), 'nothing is acting')}")
         case "run.quiet_confirmed":
             return say(f"Quiet confirmed: {_BASIS.get(str(data.get('basis')), '')}")
         case "run.failing":

@@ -283,6 +283,15 @@ def test_the_first_stored_cancel_stands_and_is_an_event():
     assert stored == [SUPPORT.name, OTHER.name]
 
 
+def test_the_longest_names_are_stored_and_expire_too():
+    agent, key = "a" * 100, "k" * 200
+    cancellation.cancel_by_key(SUPPORT, agent, key)
+    let_time_pass(24 * 3600 + 1)
+    assert cancellation.expire_stored() == 1
+    for event in Event.objects.filter(run=None, kind__in=("cancel.stored", "cancel.expired")):
+        assert f"{agent}/{key}".startswith(event.subject) and event.data["client_key"] == key
+
+
 def test_a_stored_cancel_expires_as_an_event():
     cancellation.cancel_by_key(SUPPORT, "purchase-order", "k-1", "first")
     let_time_pass(24 * 3600 + 1)
