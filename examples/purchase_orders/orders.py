@@ -9,7 +9,7 @@ from examples.money import BadAmount, decimal_text, minor_units
 
 CSV_PATH = Path(__file__).resolve().parent.parent / "purchase_orders.csv"
 COLUMNS = ("po_number", "ordered_on", "supplier", "delivery_site", "requested_by", "currency", "lines", "total")
-OPTIONS = {"pause_before_order_s", "answer_timeout_s", "declare_first"}
+OPTIONS = {"pause_before_order_s", "pause_before_notify_s", "line_down_s", "answer_timeout_s", "declare_first"}
 _LINE = re.compile(r"(?P<sku>[A-Z0-9][A-Z0-9./-]*) x (?P<quantity>[1-9]\d{0,6}) @ (?P<unit_price>\d+(\.\d+)?)", re.ASCII)
 
 

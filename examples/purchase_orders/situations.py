@@ -72,6 +72,16 @@ SITUATIONS: tuple[Situation, ...] = (
         MappingProxyType({"pause_before_order_s": 30}),
     ),
     Situation(
+        "line_down",
+        "The supplier cannot be reached",
+        "No connection is made for 30 s, so nothing can have left us: the order stays on record, not sent. Cancel in that time"
+        " and it is stopped there; otherwise it is sent when the line is back.",
+        "Kugel & Sohn GmbH",
+        "EUR",
+        (("BRG-6206-ZZ", 10, "6.10"),),
+        MappingProxyType({"line_down_s": 30}),
+    ),
+    Situation(
         "in_flight",
         "The supplier holds the request",
         "The supplier takes the request and does nothing for 20 s. Cancel in that time: the order can't be"
@@ -80,6 +90,16 @@ SITUATIONS: tuple[Situation, ...] = (
         "USD",
         (("FILTER-HF6553", 6, "19.90"), ("FITTING-JIC-08-90", 24, "5.10")),
         controls=(MappingProxyType({"point": "before_accept", "seconds": 20, "times": 1}),),
+    ),
+    Situation(
+        "after_landing",
+        "Time to cancel after the order has landed",
+        "The supplier confirms the order, and the agent waits 30 s before it tells the requester. Cancel in that time: the order was"
+        " confirmed before the cancel, so it stays in effect, and you can ask for it to be undone.",
+        "Midwest Hydraulics, Inc.",
+        "USD",
+        (("SEALKIT-CYL-63", 4, "18.75"),),
+        MappingProxyType({"pause_before_notify_s": 30}),
     ),
     Situation(
         "late_answer",
