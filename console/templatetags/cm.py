@@ -206,7 +206,7 @@ def agent_text(value: Any) -> SafeString:
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True, default=str)
     rest = len(text) - AGENT_TEXT_MAX
     cut = format_html('<span class="muted">\n… {} more characters</span>', f"{rest:,}") if rest > 0 else ""
-    return format_html('<pre class="agent-text" hx-ignore>{}{}</pre>', visible(text[:AGENT_TEXT_MAX]), cut)
+    return format_html('<pre class="agent-text" tabindex="0" hx-ignore>{}{}</pre>', visible(text[:AGENT_TEXT_MAX]), cut)
 
 
 @register.filter

@@ -19,7 +19,7 @@ def test_odd_characters_are_spelled_out_and_markup_is_escaped():
 
 def test_a_block_of_text_from_outside_is_never_processed_and_never_endless():
     block = cm.agent_text("x" * 5_000_000)
-    assert block.startswith('<pre class="agent-text" hx-ignore>')
+    assert block.startswith('<pre class="agent-text" tabindex="0" hx-ignore>')
     assert len(block) < 21_000 and "4,980,000 more characters" in block
     assert '"total": "1.00"' in cm.agent_text({"total": "1.00"}).replace("&quot;", '"')
 
