@@ -155,15 +155,6 @@ class Twin(RuleBasedStateMachine):
         if self.ask("finish", lambda: lifecycle.finish(WORKER, worker.run.pk, worker.token, "completed")) is None:
             self.ask("suspend", lambda: waiting.suspend(WORKER, worker.run.pk, worker.token, "evidence"))
 
-    @precondition(lambda self: any(w.operation is not None and not w.wrote and not w.gone for w in self.outside.workers))
-    @rule(number=which)
-    def a_worker_tries_again(self, number: int) -> None:
-        """It has not written a byte, says so, and asks anew: the same operation's next attempt, if it still may."""
-        ready = [worker for worker in self.outside.workers if worker.operation is not None and not worker.wrote and not worker.gone]
-        worker = ready[number % len(ready)]
-        self.report(worker)
-        self.begins_to_send(worker, in_two=False, cancelled_meanwhile=False)
-
     @rule(number=which, what=st.sampled_from(["beats", "repeats", "is killed", "is reaped", "stops", "asks", "has a child", "fails"]))
     def a_worker_does_otherwise(self, number: int, what: str) -> None:
         worker = self.worker(number)

@@ -26,7 +26,7 @@ REACHED = {
     "begin", "begin: cancelled", "begin: lease_lost", "begin: in_doubt", "bytes", "cancel accepted", "cancel in the middle of a fence",
     "is reaped", "webhook", "case claimed", "ended landed", "ended absent",
 }  # fmt: skip
-SELDOM = {"second attempt", "begin: absent_ask", "case ceiling did_not_happen: settled"}
+SELDOM = {"second attempt", "case absent_ask send_again: settled", "ended conflicted"}
 """Reached in the long run."""
 
 
