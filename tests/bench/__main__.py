@@ -52,6 +52,12 @@ def pages() -> dict[str, Any]:
     return pages.measure()
 
 
+def size() -> dict[str, Any]:
+    from tests.bench import size
+
+    return size.measure()
+
+
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "effects": effects,
     "cancel": cancel,
@@ -60,6 +66,7 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "outage": outage,
     "peers": races,
     "pages": pages,
+    "size": size,
 }
 ONLY_WHEN_NAMED = {"pages"}  # a million runs take 15 GB and, the first time, half an hour
 

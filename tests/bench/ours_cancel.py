@@ -22,11 +22,12 @@ from tests.bench.racing import Race, Races
 @dataclass
 class Raced:
     """`in_flight`: for each race the operations that its receipt lists as on the wire. `granted_after`: go-aheads whose place in the
-    record is after the cancel's. `arrived`: the races as the supplier saw them."""
+    record is after the cancel's. `refused_after`: acts asked for after it and refused. `arrived`: the races as the supplier saw them."""
 
     races: list[Race]
     in_flight: dict[str, list[str]] = field(default_factory=dict)
     granted_after: int = 0
+    refused_after: int = 0
     arrived: list[Race] = field(default_factory=list)
 
 
@@ -60,7 +61,7 @@ def race(how_many: int) -> Raced:
         running.wait_until_ready("web")
         raced = asyncio.run(everything(running))
         raced.arrived = _arrived(supplier, raced.races)
-    raced.granted_after = _granted_after()
+    raced.granted_after, raced.refused_after = _in_the_records()
     _remove(store)
     return raced
 
@@ -93,13 +94,15 @@ def _arrived(supplier: str, races: list[Race]) -> list[Race]:
     return list(seen.values())
 
 
-def _granted_after() -> int:
-    """Go-aheads recorded after their run's cancel."""
-    from django.db.models import F
+def _in_the_records() -> tuple[int, int]:
+    """Go-aheads recorded after their run's cancel, and acts that were refused because of it."""
+    from django.db.models import F, Sum
 
     from ledger.models import Attempt
+    from runs.models import Run
 
-    return Attempt.objects.filter(run__agent="races", position__gt=F("run__cancel_position")).count()
+    granted = Attempt.objects.filter(run__agent="races", position__gt=F("run__cancel_position")).count()
+    return granted, Run.objects.filter(agent="races").aggregate(acts=Sum("refused_after_cancel"))["acts"] or 0
 
 
 def _remove(store: Path) -> None:
@@ -116,7 +119,7 @@ def told(raced: Raced) -> dict[str, Any]:
         "ours, worker's process knew, the same": ground.percentiles(found.knew_ms),
         "ours, started after / of these not listed": f"{found.after} / {found.not_listed}",
         "ours, arrived after / of these not listed": f"{arrived.after} / {arrived.not_listed}",
-        "ours, granted after the cancel": raced.granted_after,
+        "ours, granted after / asked for and refused": f"{raced.granted_after} / {raced.refused_after}",
         "ours, on the wire at the cancel, all listed": on_the_wire,
         "ours, actions / races / never heard": f"{found.actions} / {found.races} / {found.unheard}",
     }
