@@ -22,12 +22,14 @@ from tests.bench.racing import Race, Races
 @dataclass
 class Raced:
     """`in_flight`: for each race the operations that its receipt lists as on the wire. `granted_after`: go-aheads whose place in the
-    record is after the cancel's. `refused_after`: acts asked for after it and refused. `arrived`: the races as the supplier saw them."""
+    record is after the cancel's. `refused_after`: acts asked for after it and refused. `open_at_cancel`: the operations whose go-ahead is
+    recorded before and whose outcome after it. `arrived`: the races as the supplier saw them."""
 
     races: list[Race]
     in_flight: dict[str, list[str]] = field(default_factory=dict)
     granted_after: int = 0
     refused_after: int = 0
+    open_at_cancel: set[str] = field(default_factory=set)
     arrived: list[Race] = field(default_factory=list)
 
 
@@ -61,7 +63,7 @@ def race(how_many: int) -> Raced:
         running.wait_until_ready("web")
         raced = asyncio.run(everything(running))
         raced.arrived = _arrived(supplier, raced.races)
-    raced.granted_after, raced.refused_after = _in_the_records()
+    _read_the_records(raced)
     _remove(store)
     return raced
 
@@ -94,15 +96,19 @@ def _arrived(supplier: str, races: list[Race]) -> list[Race]:
     return list(seen.values())
 
 
-def _in_the_records() -> tuple[int, int]:
-    """Go-aheads recorded after their run's cancel, and acts that were refused because of it."""
-    from django.db.models import F, Sum
+def _read_the_records(raced: Raced) -> None:
+    from django.db.models import Exists, F, OuterRef, Sum
 
     from ledger.models import Attempt
-    from runs.models import Run
+    from runs.models import Event, Run
 
-    granted = Attempt.objects.filter(run__agent="races", position__gt=F("run__cancel_position")).count()
-    return granted, Run.objects.filter(agent="races").aggregate(acts=Sum("refused_after_cancel"))["acts"] or 0
+    ours = Attempt.objects.filter(run__agent="races")
+    raced.granted_after = ours.filter(position__gt=F("run__cancel_position")).count()
+    raced.refused_after = Run.objects.filter(agent="races").aggregate(acts=Sum("refused_after_cancel"))["acts"] or 0
+    told = Event.objects.filter(run=OuterRef("run"), subject=OuterRef("effect__ref"), kind="effect.landed")
+    before = ours.filter(position__lt=F("run__cancel_position"))
+    still_open = before.exclude(Exists(told.filter(seq__lt=OuterRef("run__cancel_position"))))
+    raced.open_at_cancel = {str(attempt.effect_id) for attempt in still_open}
 
 
 def _remove(store: Path) -> None:
@@ -113,13 +119,14 @@ def _remove(store: Path) -> None:
 def told(raced: Raced) -> dict[str, Any]:
     """The lines of the bench's table."""
     found, arrived = count(raced.races, raced.in_flight), count(raced.arrived, raced.in_flight)
-    on_the_wire = sum(len(names) for names in raced.in_flight.values())
+    listed = {name for names in raced.in_flight.values() for name in names}
     return {
         "ours, heard p50 / p95 / p99 ms": ground.percentiles(found.heard_ms),
         "ours, worker's process knew, the same": ground.percentiles(found.knew_ms),
         "ours, started after / of these not listed": f"{found.after} / {found.not_listed}",
         "ours, arrived after / of these not listed": f"{arrived.after} / {arrived.not_listed}",
         "ours, granted after / asked for and refused": f"{raced.granted_after} / {raced.refused_after}",
-        "ours, on the wire at the cancel, all listed": on_the_wire,
+        "ours, on the wire at the cancel / not listed": f"{len(raced.open_at_cancel)} / {len(raced.open_at_cancel - listed)}",
+        "ours, listed in receipts": len(listed),
         "ours, actions / races / never heard": f"{found.actions} / {found.races} / {found.unheard}",
     }
