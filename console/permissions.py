@@ -98,6 +98,7 @@ DOORS: tuple[Door, ...] = (
     *_read(RUN_READ, "see the metrics", "/metrics/"),
     *_dialog(OCCURRENCE_OPEN, "do an action again on purpose", "/effects/<ref>/again"),
     # Cases
+    *_dialog(CASE_SETTLE, "open a case before its time", "/effects/<ref>/case"),
     *_read(CASE_READ, "read cases", "/cases/", "/cases/<ref>/", "/cases/<ref>/files/<pk>"),
     *_read(CASE_READ, "see how providers stand", "/cases/providers"),
     *_act(CASE_SETTLE, "claim a case", "/cases/<ref>/claim"),

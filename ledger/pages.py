@@ -201,7 +201,7 @@ def _allowed(effect: Effect, records: Records, now: datetime, actor: Actor | Non
     """What this person may do about the effect; nothing without an actor (a push)."""
     if actor is None or effect.role != states.WORK:
         return frozenset()
-    again = allowed_actions(effect.state, effect.role, effect.release, actor)
+    again = allowed_actions(effect.state, effect.role, effect.release, actor, effect.unknowable)
     return again | allowed_on_effect(records.prospect(effect, now), actor)
 
 

@@ -290,6 +290,8 @@ def _ambiguous(facts: EffectFacts) -> Parts:
     if facts.looks_done:
         over = f" over {duration(facts.waiting_s)}" if facts.waiting_s else ""
         asked = f"After {count(facts.looks_done, 'check')}{over}, {facts.provider_name} has not told us whether it happened"
+    elif facts.looks_planned:  # somebody knows of it before the checks are over
+        asked = f"{facts.provider_name} has not told us yet whether it happened"
     else:
         asked = f"{facts.provider_name} can't be asked, so nothing has told us whether it happened"
     alive = f", and worker {facts.never_stopped_worker} was never confirmed stopped" if facts.never_stopped_worker else ""

@@ -35,7 +35,7 @@ def close_unstarted(runs: list[Run], actor: Actor) -> None:
     now = transition.clock()
     for run in runs:
         run.quiet_at, run.quiet_basis = now, STOPPED
-    transition.record_all(runs, "run.quiet", actor, {"basis": STOPPED})
+    transition.record_all(runs, "run.quiet", actor, {"basis": STOPPED, "held": False})
     for run in runs:
         run.state, run.closed_at = states.CANCELLED, now
     transition.record_all(runs, "run.cancelled", actor)
@@ -52,7 +52,7 @@ def mark_quiet(run: Run, actor: Actor) -> None:
     run.quiet_at = transition.clock()
     run.quiet_basis = basis(run)
     deliveries.at_quiet(run)
-    transition.record(run, "run.quiet", actor, data={"basis": run.quiet_basis})
+    transition.record(run, "run.quiet", actor, data={"basis": run.quiet_basis, "held": run.lease_epoch > 0})
 
 
 def basis(run: Run) -> str:

@@ -199,7 +199,8 @@ def _life(event: Event, data: dict[str, Any]) -> Parts:
         case "run.woke":
             return say("Ready to go on")
         case "run.quiet":
-            return say(Lead("Quiet"), f" — {_BASIS.get(str(data.get('basis')), 'nothing is acting')}")
+            how = "no worker ever held it" if data.get("held") is False else _BASIS.get(str(data.get("basis")), "nothing is acting")
+            return say(Lead("Quiet"), f" — {how}")
         case "run.quiet_confirmed":
             return say(f"Quiet confirmed: {_BASIS.get(str(data.get('basis')), '')}")
         case "run.failing":

@@ -76,6 +76,7 @@ def _ask_form(request: HttpRequest, effect: Effect, status: int = 200, **more: A
         "post_url": f"/effects/{effect.ref}/undo",
         "back_url": f"/runs/{effect.run.ref}/#effect-{effect.pk}",
         "given": {"amount": amount},
+        "example": decimal_text(125000, form["currency"]) if form["currency"] else "",
         **more,
     }
     return _render(request, ASK, context, status)

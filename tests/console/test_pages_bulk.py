@@ -61,7 +61,7 @@ def test_all_that_match_as_it_was_when_the_question_was_asked():
     assert url is not None
     page = client.get(url.group(1).replace("&amp;", "&"))
     said = text(page)
-    assert "All open runs that match: agent refunds. 1 now; runs that start after you click are not included." in said
+    assert "All open runs that match: agent refunds. 1 now; runs that start from now on are not included." in said
     late, _ = new_run("", agent="refunds")
     sent(client, page)
     bulk.work_off()

@@ -455,3 +455,34 @@ def test_the_way_to_how_providers_stand(fake):
     page = person().get("/cases/providers")
     assert "As of " in text(page) and "Refresh" in text(page)
     assert "data-live" not in page.content.decode().split("<body")[1].split(">")[0]
+
+
+# Before the checks are over
+
+
+def test_who_knows_something_opens_the_case_from_the_run(fake):
+    run, token = new_run()
+    sent = send(run, token, provider=FAKE)
+    tell(sent, "unknown")
+    url = f"/effects/{sent.effect.ref}/case"
+    assert "Settle it by hand…" in text(person().get(f"/runs/{run.ref}/"))
+    assert "Settle it by hand…" not in text(person("Ada", "Approver").get(f"/runs/{run.ref}/"))
+    assert person("Ada", "Approver").post(url, {"why": "x"}).status_code == 403
+    dialog = text(person().get(url, **HTMX))
+    assert "It sends nothing, and the checks go on." in dialog and "PO-1042" in dialog
+    response = person().post(url, {"why": "They rang us"}, **HTMX)
+    (case,) = open_cases()
+    assert response.status_code == 204 and response.headers["HX-Redirect"] == f"/cases/{case.ref}/"
+    assert "They rang us" in text(person().get(f"/cases/{case.ref}/"))
+    page = text(person().get(f"/runs/{run.ref}/"))
+    assert f"Case {case.ref}" in page and "Settle it by hand…" not in page
+    assert person().post(url, {"why": ""}).headers["Location"] == f"/cases/{case.ref}/", "the one that is open already"
+
+
+def test_there_is_no_case_of_what_is_known(fake):
+    run, token = new_run()
+    sent = send(run, token, provider=FAKE)
+    tell(sent, "landed")
+    assert "Settle it by hand…" not in text(person().get(f"/runs/{run.ref}/"))
+    response = person().post(f"/effects/{sent.effect.ref}/case", {"why": "x"})
+    assert response.status_code == 409 and "there is nothing in doubt for a person to settle" in text(response)

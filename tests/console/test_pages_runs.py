@@ -495,3 +495,13 @@ def test_times_of_the_filter_are_the_readers_and_the_address_means_the_same_to_e
 def test_a_zone_that_does_not_exist_is_said():
     response = person().get("/runs/?started_from=2026-03-02T14:02&zone=Nowhere")
     assert response.status_code == 400 and "zone: use the name of a time zone" in text(response)
+
+
+def test_quiet_says_who_stopped_and_names_no_worker_that_never_was():
+    queued, _ = new_run(holder="")
+    cancel(queued)
+    assert "Quiet — no worker ever held it" in shown(queued)
+    held, token = new_run()
+    cancel(held)
+    leases.stopped(WORKER, held.pk, token)
+    assert "Quiet — its worker said that it has stopped" in shown(held)

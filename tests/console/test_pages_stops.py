@@ -265,7 +265,13 @@ def test_terminating_says_what_it_skips_and_leaves():
     assert f"Terminate {run.ref} without clean-up?" in said and "This does not undo anything" in said
     assert "1 in flight → is checked with the provider; a person is asked if that fails." in said
     assert "Cancelling has been going for 6 min 10 s." in said or "6 min 11 s" in said
-    assert "worker to confirm" in said
+    assert "worker to confirm" in said and "Keep cancelling" in said
+
+
+def test_what_is_not_being_cancelled_is_not_said_to_be():
+    run, _ = new_run()
+    said = text(person().get(f"/runs/{run.ref}/terminate", **HTMX))
+    assert "Leave it as it is" in said and "cancelling" not in said.replace("when cancelling can’t finish", "")
 
 
 def test_terminating_needs_the_reference_and_a_reason():

@@ -15,7 +15,7 @@ from runs import people
 from tests.console.browsing import HTMX, hidden, person, text
 from tests.fakes import FAKE
 from tests.makers import again, cancel, fresh, let_time_pass, new_run, send, tell
-from tests.undo import landed, now
+from tests.undo import allow, landed, now
 
 pytestmark = pytest.mark.usefixtures("refunding")
 
@@ -347,3 +347,11 @@ def test_the_inbox_says_who_decided_and_what_became_of_it_apart(refunding):
     ben().post(f"/undo/{other.ref}/reject", {"version": other.version, "comment": "It was right"})
     said = text(ada().get("/approvals/?tab=decided"))
     assert "Rejected by Ben Approver" in said and "“It was right”" in said
+
+
+def test_the_form_shows_how_an_amount_of_its_currency_is_written(refunding):
+    allow(currency="JPY")
+    _, yen = landed(ref="PO-7", amount=4640, currency="JPY")
+    assert "written like 125000, without" in text(sam().get(f"/effects/{yen.ref}/undo"))
+    _, euro = landed(ref="PO-8")
+    assert "written like 1250.00, without" in text(sam().get(f"/effects/{euro.ref}/undo"))

@@ -102,6 +102,11 @@ TABLE = {
         " us whether it happened. Look it up by reference PO-1042 and record what you find."
         " Until then this run stays unresolved.",
     ),
+    "ambiguous, before any check": (
+        facts("ambiguous", looks_planned=6),
+        "A person must find out. We sent this purchase order at 14:02:05 UTC. Acme has not told us yet whether it happened."
+        " Look it up by reference PO-1042 and record what you find. Until then this run stays unresolved.",
+    ),
     "unknowable": (
         facts("unknown", unknowable=True),
         "It can't be known. We sent this purchase order at 14:02:05 UTC. Two people found that nobody can tell whether it"
