@@ -250,3 +250,12 @@ def test_every_effect_counts_once_whatever_its_state():
         assert counted["in_flight"] + counted["in_doubt"] + counted["unknowable"] <= 1
         if role == s.COMPENSATION:
             assert not any(counted.values())
+
+
+@pytest.mark.parametrize("state", [s.UNKNOWN, s.AMBIGUOUS])
+def test_one_object_settles_the_last_attempt_and_that_there_is_none_settles_them_all(state):
+    both = (s.UNKNOWN, s.UNKNOWN)
+    assert from_outside(state, both, s.LANDED).attempts == (s.UNKNOWN, s.LANDED)
+    assert from_outside(state, (s.UNKNOWN, s.NOT_SENT), s.LANDED).attempts == (s.LANDED, s.NOT_SENT)
+    assert from_outside(state, both, s.ABSENT).attempts == (s.ABSENT, s.ABSENT)
+    assert from_outside(state, both, s.REFUSED).attempts == (s.REFUSED, s.REFUSED)
