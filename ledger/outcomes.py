@@ -22,7 +22,7 @@ from runs import actors, closing, hints, sweeps, transition, waiting
 from runs.actors import Actor
 from runs.book import book
 from runs.errors import Invalid, NotFound
-from runs.models import Run
+from runs.models import ClockTimestamp, Run
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ def keep(effect: Effect, fact: Fact, used_as: str, actor: Actor, attempt: int | 
         effect=effect,
         attempt=attempt,
         used_as=used_as,
-        at=transition.clock(),
+        at=ClockTimestamp(),
         actor_type=actor.type,
         actor_id=actor.id,
         actor_name=actor.name,
@@ -358,7 +358,9 @@ def asks_when_sent_before(provider: str, now: datetime) -> datetime:
     return now - timedelta(seconds=record.idempotency_window_s)
 
 
-_EFFECT_FIELDS = [f.attname for f in Effect._meta.concrete_fields if not f.primary_key]
+_FIXED = {"operation_id", "ref", "run_id", "step_key", "ordinal", "role", "acts_on_id", "created_at"}
+_FIXED |= {"provider", "action", "business_ref", "occurrence", "amount", "currency", "request", "request_digest"}
+_EFFECT_FIELDS = [f.attname for f in Effect._meta.concrete_fields if f.attname not in _FIXED]
 _ATTEMPT_FIELDS = ["state", "reported_at", "stopped_at", "stopped_how"]
 
 
