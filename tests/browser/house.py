@@ -36,10 +36,13 @@ def furnish() -> dict[str, Any]:
     """One of everything; returns what addresses need: references and ids by the name of a thing."""
     rulebook.change(somebody("admin"), "supplier", "create_order", "EUR", TERMS, "the rule of the tests")
     running, landed = _running()
+    doubtful, doubt = _doubtful()
     waiting = _waiting()
     return {
         "running": running.ref,
         "landed": landed.ref,
+        "doubtful": doubtful.ref,
+        "doubt": doubt.ref,
         "stopped": _stopped().ref,
         "cancelling": _cancelling().ref,
         "bare": new_run("", title="Nothing yet")[0].ref,
@@ -76,6 +79,13 @@ def _stopped() -> Run:
     cancellation.request_cancel(somebody("support"), run.pk, reason="The customer withdrew the order")
     leases.stopped(WORKER, run.pk, token)
     return run
+
+
+def _doubtful() -> tuple[Run, Effect]:
+    run, token = new_run(title="Order 2 belts")
+    sent = send(run, token, ref="PO-9")
+    tell(sent, "unknown")
+    return run, sent.effect
 
 
 def _cancelling() -> Run:

@@ -59,6 +59,7 @@ def rows(client: Client) -> dict[str, tuple[str, list[str]]]:
 def of_itself(page: HttpResponse) -> str:
     """What a run's page says of the run, without what it says of its children: those may have been cancelled before."""
     body = re.sub(r'<section class="section" id="run-children".*?</section>', "", page.content.decode(), flags=re.S)
+    body = re.sub(r'<li class="pic-lane lane-of-child-run">.*?</li>', "", body, flags=re.S)
     return text(HttpResponse(re.sub(r"<nav.*?</nav>", "", body, flags=re.S)))
 
 
