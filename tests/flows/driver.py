@@ -17,6 +17,8 @@ import psutil
 
 from examples.purchase_orders.agent import AGENT, PLAN
 from runs.models import Event
+from tests import platform
+from tests.commits import DatabaseProxy
 from tests.console.browsing import text
 from tests.proxy import Proxy
 from tests.sdk.faultpoints import Listener, Reached
@@ -102,6 +104,13 @@ class Flow:
     def proxy(self, url: str) -> Proxy:
         """A proxy before the control plane (`world.url`) or the supplier, for as long as the test."""
         return self._stack.enter_context(Proxy(url))
+
+    def database_proxy(self) -> DatabaseProxy:
+        """A proxy before the database, for as long as the test; the web process is killed before it ends."""
+        proxy = self._stack.enter_context(DatabaseProxy(platform.APP_URL))
+        self.shaken.add("web")
+        self._stack.callback(self.world.kill, "web")
+        return proxy
 
     @property
     def outbox(self) -> Path:
