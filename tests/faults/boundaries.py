@@ -111,6 +111,7 @@ def look_in_flight(scene: Scene) -> None:
     scene.start_host()
     scene.run = scene.flow.start(scene.reference)
     until(lambda: wire.asked("GET /orders"), "a look to be in flight")
+    until(lambda: "run.suspended" in scene.flow.kinds(scene.run), "its worker to give it back until the answer is known")
     scene.release = wire.release
 
 
