@@ -38,7 +38,8 @@ def test_an_event_that_comes_twice_is_used_once(flow: Flow) -> None:
     assert news_of_order(flow, "PO-2", event_id="evt_once").status_code == 200
     assert used(flow, run) == [("sender", "landed", "applied"), ("webhook", "landed", "agrees"), ("webhook", "landed", "agrees")]
     assert (flow.run(run)["status"], flow.run(run)["version"]) == ("completed", version)
-    assert flow.get("/cases")["results"] == []
+    of_this = [case for case in flow.get("/cases")["results"] if case["business_ref"] == "PO-2"]
+    assert of_this == []  # the supplier may still be telling of orders of an earlier test, which nobody knows any more
 
 
 def test_stored_and_then_everything_dies_before_it_is_used(flow: Flow) -> None:
