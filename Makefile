@@ -5,8 +5,8 @@ PYTHON := $(HOME_DIR)/venv/bin/python
 BIN := $(HOME_DIR)/venv/bin
 BOOTSTRAP := python3 console/embedded/bootstrap.py
 ARGS ?=
-# Tests wait for real processes most of their time, so three at once cost little more than one. TEST_WORKERS=0 runs them one by one.
-TEST_WORKERS ?= 3
+# Tests wait for real processes most of their time, so two at once cost little more than one. TEST_WORKERS=0 runs them one by one.
+TEST_WORKERS ?= 2
 
 # make test-services: a PostgreSQL >= 15 whose owner role may create databases and roles, and a broker.
 SERVICES_OWNER_URL ?= $(or $(DATABASE_OWNER_URL),postgresql://postgres@127.0.0.1:5432/postgres)
