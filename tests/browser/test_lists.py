@@ -50,7 +50,7 @@ def test_rows_stand_still_while_new_runs_arrive(world: World, sign_in: SignIn, w
     expect(page.locator("[data-row]", has_text=refs[0])).to_contain_text("Cancelled")
     assert tops(page)[:7] == before[:7]
     page.keyboard.press("n")
-    expect(page.locator("[data-row]")).to_have_count(9 + STORM_S * RATE_HZ)
+    expect(page.locator("[data-row]")).to_have_count(min(50, 9 + STORM_S * RATE_HZ))  # a page holds fifty
     expect(pill).to_be_hidden()
     expect(page.locator("[data-row-link]").first).to_be_focused()
 
