@@ -311,6 +311,44 @@ def test_the_timeline_marks_what_came_after_the_cancel_and_is_cut_into_pages():
     assert len(older.context["timeline"]) == fresh(run).version - 100
 
 
+ITEMS, PAGE_BYTES_MAX = 5000, 300 * 1024
+
+
+def repeat_step(run: Run, key: str, times: int) -> None:
+    """The run did the same step so many times more: its rows and events once more each, under keys of their own."""
+    with connection.cursor() as cursor:
+        steps_like = "gen_random_uuid(), key || n, position + 2 * n"
+        rest = "run_id, kind, title, state, epoch, input_digest, result, error, message, started_at, finished_at"
+        cursor.execute(
+            f"INSERT INTO runs_step (id, key, position, {rest}) SELECT {steps_like}, {rest}"
+            " FROM runs_step, generate_series(1, %s) n WHERE run_id = %s AND key = %s",
+            [times, run.pk, key],
+        )
+        who = "actor_type, actor_id, actor_name, channel, data, at"
+        cursor.execute(
+            f"INSERT INTO runs_event (run_id, seq, kind, subject, {who}) SELECT run_id, seq + 2 * n, kind, subject || n, {who}"
+            " FROM runs_event, generate_series(1, %s) n WHERE run_id = %s AND subject = %s ORDER BY n, seq",
+            [times, run.pk, key],
+        )
+        cursor.execute("UPDATE runs_run SET version = version + 2 * %s WHERE id = %s", [times, run.pk])
+
+
+def test_a_run_with_5000_items_is_shown_100_at_a_time_in_pages_of_at_most_300_kb():
+    run, token = new_run()
+    for number in range(12):
+        tell(send(run, token, ref=f"PO-{number}", step=f"order-{number}"), "landed", amount=12500, currency="EUR")
+    step(run, token, "read", title="Read a page of the catalogue")
+    steps.finish(WORKER, run.pk, token, "read", "done", {"page": 1, "of": 2500})
+    repeat_step(run, "read", (ITEMS - fresh(run).version) // 2)
+    cancel(run)
+    client, last = person(), fresh(run).version
+    newest = client.get(f"/runs/{run.ref}/")
+    assert newest.context["earlier_url"] == f"/runs/{run.ref}/?before={last - 99}#run-timeline" and last >= ITEMS
+    for page, before in ((newest, last + 1), *((client.get(f"/runs/{run.ref}/?before={seq}"), seq) for seq in (last - 99, 2500, 101))):
+        assert [item["seq"] for item in page.context["timeline"]] == list(range(before - 100, before))
+        assert len(page.content) <= PAGE_BYTES_MAX
+
+
 def test_the_page_takes_the_same_queries_for_many_effects():
     run, token = new_run()
     client = person()
