@@ -225,9 +225,11 @@ CONTENT_SECURITY_POLICY = {
 }
 
 STATIC_URL = "/static/"
-STATIC_ROOT = None if PRACTICE else Path(os.environ.get("STATIC_ROOT") or BASE_DIR / "staticfiles")
+# A demo needs no collectstatic; files that were collected are served compressed, and under names that may be kept for ever.
+COLLECTED = not PRACTICE or bool(os.environ.get("STATIC_ROOT"))
+STATIC_ROOT = Path(os.environ.get("STATIC_ROOT") or BASE_DIR / "staticfiles") if COLLECTED else None
 STATICFILES_DIRS = [BASE_DIR / "static"]
-WHITENOISE_USE_FINDERS = PRACTICE  # a demo needs no collectstatic
+WHITENOISE_USE_FINDERS = not COLLECTED
 # Evidence that people keep with cases: outside everything that is served, and backed up with the database.
 EVIDENCE_FOLDER = Path(env.text("EVIDENCE_FOLDER", str(COUNTERMAND_HOME / "evidence")))
 EVIDENCE_BYTES_MAX = env.number("EVIDENCE_BYTES_MAX", 5 * 1024 * 1024, minimum=1)
@@ -244,9 +246,9 @@ STORAGES = {
     },
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
-        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
-        if PRACTICE
-        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        if COLLECTED
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
 }
 
