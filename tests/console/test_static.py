@@ -1,4 +1,4 @@
-"""Static files as a deployment serves them: collected, compressed, kept for ever by browsers. Pages, which hold secrets, stay as they are."""
+"""Static files as a deployment serves them: compressed, kept for ever by browsers. Pages, which hold secrets, stay as they are."""
 
 from __future__ import annotations
 
