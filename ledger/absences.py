@@ -11,7 +11,7 @@ import uuid
 from django.db import transaction
 from django.db.models import Q
 
-from ledger import outcomes, states
+from ledger import outcomes, states, timetable
 from ledger.models import Effect
 from runs import transition
 from runs.actors import Actor
@@ -23,7 +23,7 @@ ASKED, LEFT, UNASKED = "asked", "left", "unasked"
 def barring(effect: Effect) -> Effect | None:
     """The absent effect of another operation that bars this business action, with its run; what a person decided comes first."""
     asks = Q(release__in=[ASKED, LEFT]) | Q(
-        release=UNASKED, sent_at__lte=outcomes.asks_when_sent_before(effect.provider, transition.clock())
+        release=UNASKED, sent_at__lte=timetable.asks_when_sent_before(effect.provider, transition.clock())
     )
     others = Effect.objects.filter(asks, **effect.action_key).exclude(pk=effect.pk).select_related("run")
     return min(others, key=lambda one: (LEFT, ASKED, UNASKED).index(one.release), default=None)

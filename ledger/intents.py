@@ -12,7 +12,7 @@ from typing import Any
 from django.db import IntegrityError, connection, transaction
 from psycopg.types.json import Jsonb
 
-from ledger import absences, occurrences, outcomes, policies, states, tidying
+from ledger import absences, occurrences, outcomes, policies, states, tidying, timetable
 from ledger.models import Attempt, Effect, Reliance
 from ledger.operations import (
     DECLARED,
@@ -123,7 +123,7 @@ def _insert(actor: Actor, run_id: uuid.UUID, token: str, nonce: str, intent: Int
                     *policies.parameters(effect),
                     *effect.action_key.values(),
                     effect.pk,
-                    outcomes.asks_when_sent_before(effect.provider, now),
+                    timetable.asks_when_sent_before(effect.provider, now),
                 ),
             )
             inserted = cursor.connection.cursor()
@@ -299,7 +299,7 @@ def _again_fenced(actor: Actor, run_id: uuid.UUID, token: str, nonce: str, inten
             f"{effect.ref} is {effect.state}: it is being looked up. Wait for it, never send it again.",
             **_facts(effect),
         )
-    if effect.release == "resend" and not outcomes.may_resend(effect, transition.clock()):
+    if effect.release == "resend" and not timetable.may_resend(effect, transition.clock()):
         effect.release = "asked"
         outcomes.move(held, effect.state, actor, {"release": "asked"}, always=True)
     if effect.release in ("resend", "released") and begin:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
 
-from ledger import catalogue, endings, plain, settling, states
+from ledger import endings, plain, settling, states, timetable
 from ledger.models import Attempt, Effect, Evidence
-from ledger.providers.base import Capability
 from ledger.redaction import excerpt, sha256
 from runs import actors, closing, hints, sweeps, transition, waiting
 from runs.actors import Actor
@@ -131,7 +129,7 @@ def hear(actor: Actor, operation_id: uuid.UUID, attempt: int, fact: Fact) -> tup
         judged = settling.from_sender(held.effect.state, before, index, verdict, _unsent(held), bool(mismatch))
         _hear_sender(held.attempts[index])
         apply(held, fact, judged, actor, attempt=attempt, note=mismatch)
-        look_when_it_can_tell(held.effect, transition.clock())
+        timetable.look_when_it_can_tell(held.effect, transition.clock())
         return judged.used_as, held.effect
 
 
@@ -270,7 +268,7 @@ def move(held: Locked, state: str, actor: Actor, data: dict[str, Any], always: b
     if state != was and state not in states.MOVES[was]:
         raise AssertionError(f"{was} -> {state} is not a move of an effect")
     effect.state = state
-    _timetable(effect, was, run)
+    _mark(effect, was, run)
     for name, value in _counts(effect).items():
         setattr(run, name, getattr(run, name) + value - before[name])
     if state != was or always:
@@ -294,68 +292,14 @@ def _counts(effect: Effect) -> dict[str, int]:
     return states.counts(effect.state, effect.role, effect.unknowable, effect.doubted)
 
 
-def _timetable(effect: Effect, was: str, run: Run) -> None:
-    """Set when to look, when a person is due, and whether the business action is still held."""
+def _mark(effect: Effect, was: str, run: Run) -> None:
+    """What a new state means for the effect itself: its doubt, its timetable, and whether the business action is still held."""
     if effect.state == was:
         return
-    now = transition.clock()
-    record = catalogue.capability(effect.provider)
     effect.doubted = effect.doubted or effect.state in states.EVER_DOUBTED
     if effect.state in (states.WITHHELD, states.REFUSED, states.ABSENT):
         effect.holds_action = False
-    if effect.state in (states.UNKNOWN, states.PENDING):
-        effect.unknown_since = now
-        effect.looks = 0
-        effect.next_look_at = catalogue.look_due(record, now, 0)
-        effect.person_after = _person_after(effect, was, record, now)
-    elif effect.state != states.AMBIGUOUS:
-        effect.next_look_at = effect.person_after = None
-        effect.look_token = effect.look_until = None
-        effect.unknowable = False
-    effect.release = _release(effect, run, now) if effect.state == states.ABSENT else ""
-
-
-def _person_after(effect: Effect, was: str, record: Capability, now: datetime) -> datetime:
-    """The ceiling of a doubt counts from its beginning: an answer of *pending* sets it once, to when the provider decides, and no later."""
-    if effect.state == states.PENDING and record.final_within_s is not None:
-        effect.final_by = effect.final_by or now + timedelta(seconds=record.final_within_s)
-        return effect.final_by
-    if record.lookup == "none" or was == states.PENDING:
-        return now
-    return (was in states.DOUBT and effect.person_after) or now + timedelta(seconds=record.person_after_s)
-
-
-def look_when_it_can_tell(effect: Effect, stopped: datetime) -> None:
-    """From this moment on an empty look can count towards absence: do not wait for a later turn of the schedule."""
-    record = catalogue.capability(effect.provider)
-    if record.lookup not in ("strong", "eventual") or effect.state not in states.LOOKED_AT:
-        return
-    useful = stopped + timedelta(seconds=record.max_in_flight_s + record.lookup_lag_s)
-    waits = Q(next_look_at__isnull=True, unknowable=False) | Q(next_look_at__gt=useful)
-    Effect.objects.filter(waits, pk=effect.pk).update(next_look_at=useful)
-
-
-def _release(effect: Effect, run: Run, now: datetime) -> str:
-    """Whether an absent effect may be sent again: by policy, while the provider still honours our key; else a person is asked."""
-    if run.is_closed or run.cancel_position is not None or effect.role != states.WORK:
-        return "unasked"
-    return "resend" if may_resend(effect, now) else "asked"
-
-
-def may_resend(effect: Effect, now: datetime) -> bool:
-    """Whether policy lets an absent effect be sent again: only while the provider still honours the key of the first send."""
-    record = catalogue.capability(effect.provider)
-    window = record.idempotency_window_s
-    fresh = window is not None and effect.sent_at is not None and now < effect.sent_at + timedelta(seconds=window)
-    return record.after_absent == "resend" and fresh
-
-
-def asks_when_sent_before(provider: str, now: datetime) -> datetime:
-    """Of what proved absent in a run that closed: sent before this moment, a person is asked before any other run sends it."""
-    record = catalogue.capability(provider)
-    if record.after_absent != "resend" or record.idempotency_window_s is None:
-        return now
-    return now - timedelta(seconds=record.idempotency_window_s)
+    timetable.renew(effect, was, run)
 
 
 _FIXED = {"operation_id", "ref", "run_id", "step_key", "ordinal", "role", "acts_on_id", "created_at"}

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import Max
 
-from ledger import accounts, outcomes, states
+from ledger import accounts, outcomes, states, timetable
 from ledger.lines import attempt_line, effect_line
 from ledger.models import Attempt, Effect
 from ledger.outcomes import Fact
@@ -75,7 +75,7 @@ class RunBook:
                     fact = Fact(source="supervisor" if how == "supervisor" else "sender", verdict="sender_stopped")
                     outcomes.keep(held.effect, fact, "applied", actor, attempt.number)
             outcomes.silence(held, "its sender has stopped", actor, alone=True)
-            outcomes.look_when_it_can_tell(held.effect, now)
+            timetable.look_when_it_can_tell(held.effect, now)
 
     def may_act_until(self, run: Run) -> datetime | None:
         alive = Attempt.objects.filter(run=run, stopped_at__isnull=True, answer_by__gt=transition.clock())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-LEDGER = ("intents", "plain", "outcomes", "settling", "absences", "occurrences", "facts")
+LEDGER = ("intents", "plain", "outcomes", "timetable", "settling", "absences", "occurrences", "facts")
 UNDOING = ("compensations", "executing", "reversals", "rules", "undoing", "surplus")
 RUNS = ("leases", "epochs", "cancellation", "stopping", "closing", "transition", "children", "steps", "cleaning", "cleanup", "sealing")
 RECONCILIATION = ("verdicts", "findings", "looks", "second")
@@ -30,6 +30,7 @@ _OWN = {
     "runs/closing.py": ("closing", "cancellation"),
     "ledger/absences.py": ("intents",),
     "ledger/facts.py": ("outcomes",),
+    "ledger/timetable.py": ("outcomes", "intents"),
     "ledger/reversals.py": ("compensations",),
     "ledger/undoing.py": ("executing",),
     "ledger/surplus.py": ("second_object",),
