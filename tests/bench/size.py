@@ -1,14 +1,18 @@
-"""Cost against size: effects and cancels over HTTP with 1 to 1,000 runs under way. `BENCH_UNDER_WAY` takes other sizes."""
+"""Cost against size: effects and cancels over HTTP with 1 to 1,000 runs under way, and with 100 to 10,000 runs of history.
+
+`BENCH_UNDER_WAY` and `BENCH_HISTORY` take other sizes; a history of 1,000,000 runs takes half an hour to make, once."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import random
+import statistics
 import time
 import uuid
 from collections.abc import Awaitable, Iterable
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
@@ -16,17 +20,47 @@ import httpx
 from tests.bench import ground
 
 UNDER_WAY = [int(size) for size in os.environ.get("BENCH_UNDER_WAY", "1 10 100 1000").split()]
+HISTORY = [int(runs) for runs in os.environ.get("BENCH_HISTORY", "100 10000").split()]
+HISTORY_BLOCKS = 2
 SENDERS = 10
 SENDING_S = 4.0
 CANCELS = 20
 
 
+@dataclass
+class Met:
+    """What one or more meetings gave: effects a second, and milliseconds of each cancel."""
+
+    a_second: list[float] = field(default_factory=list)
+    receipts: list[float] = field(default_factory=list)
+    heard: list[float] = field(default_factory=list)
+
+    def add(self, other: Met) -> None:
+        self.a_second += other.a_second
+        self.receipts += other.receipts
+        self.heard += other.heard
+
+    def told(self, size: str) -> dict[str, Any]:
+        return {
+            f"effects a second, {size}": round(statistics.mean(self.a_second), 1),
+            f"cancel → receipt p50 / p95 ms, {size}": _two(self.receipts),
+            f"accepted → heard p50 / p95 ms, {size}": _two(self.heard),
+        }
+
+
 def measure() -> dict[str, Any]:
-    """Effects a second and milliseconds of a cancel, for each number of runs under way."""
+    """Effects a second and milliseconds of a cancel, for each number of runs under way, and for each length of history in turns."""
     told: dict[str, Any] = {}
     with _web() as (url, token):
         for size in UNDER_WAY:
-            told |= asyncio.run(_meet(url, token, size))
+            told |= asyncio.run(_meet(url, token, size)).told(f"{size:,} under way")
+    met = {runs: Met() for runs in HISTORY}
+    for _ in range(HISTORY_BLOCKS):
+        for runs, so_far in met.items():
+            with ground.seeded(runs), _web() as (url, token):
+                so_far.add(asyncio.run(_meet(url, token, SENDERS)))
+    for runs, so_far in met.items():
+        told |= so_far.told(f"{runs:,} runs of history")
     return told | {"load of this machine meanwhile": " ".join(f"{load:.1f}" for load in os.getloadavg())}
 
 
@@ -45,7 +79,7 @@ def _web() -> Any:
         yield f"http://{LOCALHOST}:{port}/api/v1", token
 
 
-async def _meet(url: str, token: str, size: int) -> dict[str, Any]:
+async def _meet(url: str, token: str, size: int) -> Met:
     """Start the runs, each with a long poll of its own, send from ten at a time, and cancel some of them meanwhile."""
     headers = {"Authorization": f"Bearer {token}"}
     limits = httpx.Limits(max_connections=size + SENDERS * 2 + 5)
@@ -66,11 +100,7 @@ async def _meet(url: str, token: str, size: int) -> dict[str, Any]:
             receipts.append((accepted - began) * 1000)
             heard.append(max(0.0, (await polls[run["run"]["id"]] - accepted) * 1000))
         await _end(busy + list(polls.values()))
-    return {
-        f"effects a second, {size:,} under way": round(a_second, 1),
-        f"cancel → receipt p50 / p95 ms, {size:,} under way": _two(receipts),
-        f"accepted → heard p50 / p95 ms, {size:,} under way": _two(heard),
-    }
+    return Met([a_second], receipts, heard)
 
 
 async def _begin(client: httpx.AsyncClient) -> dict[str, Any]:
