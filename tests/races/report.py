@@ -19,7 +19,7 @@ class Tally:
     act_first: int
     cancel_first: int
     refused: int
-    started_after_cancel: int
+    recorded_after_cancel: int
     executed: int
     violations: list[str]
 
@@ -34,9 +34,9 @@ def keep(tally: Tally) -> None:
 
 def table(tallies: list[Tally]) -> str:
     """The races for people, a line each."""
-    head = f"{'boundary':26}{'races':>7}{'act first':>11}{'cancel first':>14}{'refused':>9}{'started after':>15}{'violations':>12}"
+    head = f"{'boundary':26}{'races':>7}{'act first':>11}{'cancel first':>14}{'refused':>9}{'recorded after':>16}{'violations':>12}"
     lines = [
-        f"{t.boundary:26}{t.races:7}{t.act_first:11}{t.cancel_first:14}{t.refused:9}{t.started_after_cancel:15}{len(t.violations):12}"
+        f"{t.boundary:26}{t.races:7}{t.act_first:11}{t.cancel_first:14}{t.refused:9}{t.recorded_after_cancel:16}{len(t.violations):12}"
         for t in tallies
     ]
     return "\n".join([head, *lines, ""])

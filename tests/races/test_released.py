@@ -40,7 +40,7 @@ def judged(boundary: str, races: list[Race]) -> Tally:
         act_first=act_first,
         cancel_first=len(races) - act_first,
         refused=sum(one.act == "cancelled" for one in races),
-        started_after_cancel=sum(kind in at and at[kind] > at.get("cancel.accepted", never) for at in seqs.values()),
+        recorded_after_cancel=sum(kind in at and at[kind] > at.get("cancel.accepted", never) for at in seqs.values()),
         executed=sum(len(one.received) for one in races),
         violations=checker.violations(history),
     )
@@ -56,7 +56,7 @@ def test_whoever_is_first_nothing_starts_after_the_cancel() -> None:
         assert {one.act for one in races} <= {"done", "cancelled"}
         assert {one.cancel for one in races} <= {"accepted", "already_closed"}
         if boundary not in ALWAYS_KEPT:
-            assert tally.started_after_cancel == 0
+            assert tally.recorded_after_cancel == 0
             assert tally.refused == tally.cancel_first
 
 
