@@ -88,10 +88,14 @@ def everything_is_settled_or_with_a_person(h: Happened) -> Iterator[str]:
 
 
 def every_answer_was_true(h: Happened) -> Iterator[str]:
-    """I13: a stop that was answered with success is on record once, one that was not answered at most once, one that was refused never."""
-    recorded = Counter(cancel["reason"] for cancel in h.history.cancels)
+    """I13: a stop that was answered with success is on record once, one that was not answered at most once, one that was refused never.
+
+    On the record of the run that it named; it also stands once with each run below that it stopped.
+    """
+    refs = {run["id"]: run["ref"] for run in h.history.runs}
+    recorded = Counter((refs[cancel["run"]], cancel["reason"]) for cancel in h.history.cancels)
     for stop in h.stops:
-        times = recorded[stop.reason]
+        times = recorded[stop.run, stop.reason]
         if stop.status in (200, 202) or stop.code == "already_closed":
             right = times == 1
         elif stop.code:
@@ -100,6 +104,12 @@ def every_answer_was_true(h: Happened) -> Iterator[str]:
             right = times <= 1
         if not right:
             yield f"I13 {stop.run}: answered {stop.status} {stop.code}, and recorded {times} times ({stop.reason})"
+    asked = {stop.reason: stop.run for stop in h.stops}
+    for (run, reason), times in recorded.items():
+        if reason in asked and run != asked[reason]:
+            above = recorded[asked[reason], reason]
+            if times > 1 or not above:
+                yield f"I13 {run}: the stop of {asked[reason]} reached it {times} times, and is recorded there {above} times"
 
 
 JUDGES: dict[str, Callable[[Happened], Iterator[str]]] = {

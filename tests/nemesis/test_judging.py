@@ -13,7 +13,7 @@ from tests.nemesis.judging import JUDGES, Happened, Stop, received, violations
 from tests.nemesis.schedule import FROZEN_S_MAX, HELD_S_MAX, schedule
 from tests.nemesis.stage import PROMISES
 
-RUN, OPERATION = uuid.uuid4(), uuid.uuid4()
+RUN, CHILD, OPERATION = uuid.uuid4(), uuid.uuid4(), uuid.uuid4()
 AT = datetime(2026, 3, 2, 14, 2, 7, tzinfo=UTC)
 
 
@@ -30,8 +30,11 @@ def effect(**values: Any) -> dict[str, Any]:
     return {"operation_id": OPERATION, "run": RUN, "ref": "E-1", "state": "unknown", "unknowable": False, **values}
 
 
-def cancel(reason: str) -> dict[str, Any]:
-    return {"run": RUN, "reason": reason}
+def stopped(*reasons: str, below: tuple[str, ...] = ()) -> History:
+    """A run with these stops on its record, and its child with those `below`."""
+    runs = [{"id": RUN, "ref": "R-1", "state": "cancelled"}, {"id": CHILD, "ref": "R-2", "state": "cancelled"}]
+    cancels = [{"run": RUN, "reason": reason} for reason in reasons] + [{"run": CHILD, "reason": reason} for reason in below]
+    return History(runs=runs, cancels=cancels)
 
 
 def happened(history: History | None = None, log: list[dict[str, Any]] | None = None, **values: Any) -> Happened:
@@ -43,7 +46,7 @@ RIGHT = {
     "one order a reference": happened(log=ARRIVED),
     "sending before arriving": happened(History(attempts=[attempt()]), ARRIVED),
     "settled or with a person": happened(History(effects=[effect()], cases=[{"effect": OPERATION, "run": RUN, "state": "open"}])),
-    "answers were true": happened(History(cancels=[cancel("a"), cancel("lost")]), stops=[Stop("R-1", "a", 202), Stop("R-1", "lost", None)]),
+    "answers were true": happened(stopped("a", "lost", below=("a",)), stops=[Stop("R-1", "a", 202), Stop("R-1", "lost", None)]),
 }
 WRONG = {
     "the checker": (happened(History(received=received([*ARRIVED, line("execution", 2)]))), "was executed 2 times"),
@@ -54,12 +57,20 @@ WRONG = {
     "settled or with a person, a run": (happened(History(runs=[{"id": RUN, "ref": "R-1", "state": "running"}])), "L2 R-1 is still running"),
     "answers were true": (happened(stops=[Stop("R-1", "a", 202)]), "answered 202 , and recorded 0 times"),
     "answers were true, of a refusal": (
-        happened(History(cancels=[cancel("a")]), stops=[Stop("R-1", "a", 503, "busy")]),
+        happened(stopped("a"), stops=[Stop("R-1", "a", 503, "busy")]),
         "answered 503 busy, and recorded 1 times",
     ),
     "answers were true, of a lost one": (
-        happened(History(cancels=[cancel("a"), cancel("a")]), stops=[Stop("R-1", "a", None)]),
+        happened(stopped("a", "a"), stops=[Stop("R-1", "a", None)]),
         "recorded 2 times",
+    ),
+    "answers were true, of a run below": (
+        happened(stopped("a", below=("a", "a")), stops=[Stop("R-1", "a", 202)]),
+        "I13 R-2: the stop of R-1 reached it 2 times",
+    ),
+    "answers were true, only below": (
+        happened(stopped(below=("a",)), stops=[Stop("R-1", "a", None)]),
+        "I13 R-2: the stop of R-1 reached it 1 times, and is recorded there 0 times",
     ),
     "commands and logs": (happened(said=["web ended by itself with 1"]), "web ended by itself"),
 }
