@@ -21,13 +21,12 @@ from runs.actors import Actor
 from runs.errors import Invalid
 from runs.models import Run
 from runs.parsing import check_text
-from runs.planning import TooLong, planned_by_value, within
+from runs.planning import COUNT_ALLOWED_MS, TooLong, planned_by_value, within
 from runs.queries import Page, RunFilter, make_cursor, read_cursor
 from runs.vocabulary import RUN_CHIPS
 
 SIZES = (25, 50, 100)
 COUNT_MAX = 10_000
-COUNT_ALLOWED_MS = 250
 AGENTS_MAX = 100
 UNRESOLVED = tuple(f"{state}_{states.UNRESOLVED}" for state in sorted(states.CLOSED))
 _NEEDS_PERSON = Q(status__in=UNRESOLVED) | Q(closed_at__isnull=True, needs_person__gt=0)
@@ -71,7 +70,12 @@ def read(params: QueryDict) -> Wanted:
 
 def rows(actor: Actor, wanted: Wanted) -> QuerySet[Run]:
     """The runs that are wanted and that the actor may read. Raises `NotAllowed`."""
-    found = queries.narrow(actor, queries.readable(actor, Run.objects.all()), wanted.filter)
+    return queries.narrow(actor, _marked(actor, wanted), wanted.filter)
+
+
+def _marked(actor: Actor, wanted: Wanted) -> QuerySet[Run]:
+    """Those that the actor may read, narrowed by what only this list knows."""
+    found = queries.readable(actor, Run.objects.all())
     if wanted.doubtful:
         found = found.filter(_DOUBTFUL)
     return found.filter(_NEEDS_PERSON) if wanted.person else found
@@ -79,7 +83,7 @@ def rows(actor: Actor, wanted: Wanted) -> QuerySet[Run]:
 
 def page(actor: Actor, wanted: Wanted, cursor: str | None, size: int) -> Page[Run]:
     """A page of them, newest first. Raises `Invalid` for a cursor that is not ours."""
-    return queries.page(rows(actor, wanted), "created_at", "id", cursor, size)
+    return queries.page_of_runs(actor, _marked(actor, wanted), wanted.filter, cursor, size)
 
 
 def matching(actor: Actor, wanted: Wanted, ids: Iterable[uuid.UUID]) -> set[uuid.UUID]:

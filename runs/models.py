@@ -186,11 +186,32 @@ class Run(ReadOnlyUpdates):
             models.Index(fields=["-created_at", "-id"], name="run_newest"),
             models.Index(fields=["status", "-created_at", "-id"], name="run_status_newest"),
             models.Index(fields=["agent", "-created_at", "-id"], name="run_agent_newest"),
-            models.Index(fields=["business_ref"], name="run_business_ref", opclasses=["varchar_pattern_ops"]),
+            models.Index(
+                fields=["business_ref"],
+                include=["created_at", "id"],  # those that begin alike are sorted within the index
+                opclasses=["varchar_pattern_ops"],
+                name="run_business_ref_newest",
+            ),
             GinIndex(fields=["labels"], condition=~Q(labels={}), name="run_labels"),
-            models.Index(fields=["asked_at"], condition=Q(asked_at__isnull=False), name="run_asked"),
+            models.Index(
+                fields=["asked_at"],
+                include=["agent", "heard_at", "quiet_at", "quiet_basis", "refused_after_cancel"],  # what is measured of a month's cancels
+                condition=Q(asked_at__isnull=False),
+                name="run_asked_measured",
+            ),
             models.Index(fields=["started_at"], condition=Q(started_at__isnull=False), name="run_started"),
-            models.Index(TIME_TO_QUIET, condition=Q(asked_at__isnull=False, quiet_at__isnull=False), name="run_time_to_quiet"),
+            models.Index(
+                TIME_TO_QUIET,
+                include=["id", "asked_at", "quiet_at"],  # so that which runs took long is read from the index alone
+                condition=Q(asked_at__isnull=False, quiet_at__isnull=False),
+                name="run_by_time_to_quiet",
+            ),
+            models.Index(
+                fields=["agent", "-asked_at"],
+                include=["quiet_at"],
+                condition=Q(asked_at__isnull=False, quiet_at__isnull=False),
+                name="run_agent_stopped",
+            ),
             models.Index(fields=["id"], condition=Q(refused_after_cancel__gt=0), name="run_refused"),
             models.Index(fields=["parent", "id"], name="run_children"),
             models.Index(fields=["id"], condition=Q(children_open__gt=0) | Q(children_unsettled__gt=0), name="run_minds_children"),
@@ -309,13 +330,22 @@ class CancelRequest(ReadOnlyUpdates):
     position = models.BigIntegerField()
     at = models.DateTimeField(db_default=ClockTimestamp())
     receipt = models.JSONField(null=True)
+    # The run's place in lists, written by the database, so that the runs that somebody stopped are found in the order of a list.
+    run_created_at = models.DateTimeField(editable=False)
 
     class Meta:
         indexes = [
             models.Index(fields=["run", "position"], name="cancel_by_run"),
             models.Index(fields=["at"], condition=Q(answer="already_closed"), name="cancel_too_late"),
-            models.Index(fields=["actor_id"], condition=Q(answer="accepted"), name="cancel_by_actor"),
-            models.Index(Upper("actor_name"), condition=Q(answer="accepted"), name="cancel_by_name"),
+            models.Index(fields=["actor_id", "-run_created_at", "-run"], condition=Q(answer="accepted"), name="cancel_by_actor_newest"),
+            models.Index(
+                Upper("actor_name"),
+                F("run_created_at").desc(),
+                F("run").desc(),
+                include=["actor_name"],  # without it the planner does not read the index alone
+                condition=Q(answer="accepted"),
+                name="cancel_by_name_newest",
+            ),
         ]
         constraints = [
             models.UniqueConstraint(fields=["run", "mode"], condition=Q(answer="accepted"), name="cancel_accepted_once_per_mode")

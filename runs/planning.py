@@ -18,6 +18,12 @@ from psycopg.errors import QueryCanceled
 FEW = 5000
 """So many rows are looked up one by one sooner than they are met on the way through a large table."""
 
+MANY = 50_000
+"""So many rows are collected and sorted within the time that a page has; more of them are met soon enough in the order of the table."""
+
+COUNT_ALLOWED_MS = 75
+"""How many rows there are is worth half the time that a page has; beyond it the page says `many`."""
+
 
 class TooLong(Exception):
     """The database was not given the time that the answer would have taken."""

@@ -6,20 +6,20 @@ import base64
 import binascii
 import json
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from django.db.models import Model, OuterRef, Q, QuerySet, Subquery, UUIDField, Value
-from django.db.models.lookups import Exact
+from django.db.models import F, Model, Q, QuerySet, UUIDField
+from django.db.models.expressions import Combinable
 
 from runs import actors
 from runs.actors import ANY_AGENT, Actor
 from runs.errors import Invalid, NotAllowed, NotFound
 from runs.ids import parse_ref, parse_uuid
 from runs.models import CancelRequest, Event, Run
-from runs.planning import FEW, OneOf, planned_by_value
+from runs.planning import MANY, OneOf, planned_by_value
 
 M = TypeVar("M", bound=Model)
 NAMED_ELSEWHERE_MAX = 200
@@ -74,7 +74,25 @@ def read_run(actor: Actor, text: str) -> Run:
 
 def find_runs(actor: Actor, wanted: RunFilter, cursor: str | None = None, limit: int = 50) -> Page[Run]:
     """A page of the runs that the actor may read and that are wanted, newest first."""
-    return page(narrow(actor, readable(actor, Run.objects.all()), wanted), "created_at", "id", cursor, limit)
+    return page_of_runs(actor, readable(actor, Run.objects.all()), wanted, cursor, limit)
+
+
+def page_of_runs(actor: Actor, rows: QuerySet[Run], wanted: RunFilter, cursor: str | None, limit: int) -> Page[Run]:
+    """A page of those of the rows that the filter lets through, newest first. Raises `Invalid` for a cursor that is not ours."""
+    by_name = bool(wanted.q.strip()) and not wanted.cancelled_by
+    return page_of(list(_lists(actor, rows, wanted)), "listed_at", "listed_id", cursor, limit, keys_first=by_name)
+
+
+def _lists(actor: Actor, rows: QuerySet[Run], wanted: RunFilter) -> Iterator[QuerySet[Run]]:
+    """The same as several lists, each of which the database gives in order without going through what is not in it."""
+    if wanted.cancelled_by:
+        rest = narrow(actor, rows, replace(wanted, cancelled_by=""))
+        yield from (_stopped_by(rest, asked) for asked in _asked_by(actor, wanted.cancelled_by))
+    elif wanted.q.strip():
+        rest = narrow(actor, rows, replace(wanted, q=""))
+        yield from (rest.filter(named).annotate(listed_at=_sorted(named), listed_id=F("id")) for named in _named(wanted.q.strip()))
+    else:
+        yield narrow(actor, rows, wanted).annotate(listed_at=F("created_at"), listed_id=F("id"))
 
 
 def narrow(actor: Actor, rows: QuerySet[Run], wanted: RunFilter) -> QuerySet[Run]:
@@ -91,42 +109,52 @@ def narrow(actor: Actor, rows: QuerySet[Run], wanted: RunFilter) -> QuerySet[Run
         # No run is started before it is created: so the list's own order, too, can begin at the right place.
         rows = rows.filter(started_at__lt=wanted.started_to, created_at__lt=wanted.started_to)
     if wanted.cancelled_by:
-        rows = rows.filter(_cancelled_by(actor, wanted.cancelled_by), cancel_position__isnull=False)
-    return rows.filter(_named(wanted.q.strip())) if wanted.q.strip() else rows
+        accepted = CancelRequest.objects.filter(answer="accepted")
+        stopped = [accepted.filter(asked).values("run") for asked in _asked_by(actor, wanted.cancelled_by)]
+        rows = rows.filter(pk__in=stopped[0].union(*stopped[1:]))
+    return rows.filter(Q(*_named(wanted.q.strip()), _connector=Q.OR)) if wanted.q.strip() else rows
 
 
-def _cancelled_by(actor: Actor, who: str) -> Q:
-    """Runs with a request of theirs that was accepted: those themselves while they are few, else whichever has one, asked of each."""
-    asked = Q(actor_id=actor.id) if who == "me" else Q(actor_id=who) | Q(actor_name__iexact=who)
-    requests = CancelRequest.objects.filter(asked, answer="accepted")
-    ids = list(requests.values_list("run", flat=True)[: FEW + 1])
-    if len(ids) <= FEW:
-        return Q(OneOf("pk", ids, UUIDField()))
-    one = requests.filter(run=OuterRef("pk")).values(one=Value(1))[:1]
-    return Q(Exact(Subquery(one), 1))  # as an EXISTS it would be turned into a join from all of their requests
+def _asked_by(actor: Actor, who: str) -> list[tuple[str, str]]:
+    """What the requests of somebody say: their id, or the name that they had. Each has an index in the order of a list of runs."""
+    return [("actor_id", actor.id)] if who == "me" else [("actor_id", who), ("actor_name__iexact", who)]
 
 
-def _named(text: str) -> Q:
-    """A reference or id means exactly that run; anything else is the start of a business reference or a provider's id.
+def _stopped_by(rows: QuerySet[Run], asked: tuple[str, str]) -> QuerySet[Run]:
+    """Those of the rows that have such a request which was accepted, each once, with their place in a list as its index says it."""
+    name, value = asked
+    theirs = rows.filter(**{f"cancel_requests__{name}": value, "cancel_requests__answer": "accepted"})
+    placed = theirs.annotate(listed_at=F("cancel_requests__run_created_at"), listed_id=F("cancel_requests__run"))
+    return placed.distinct("listed_at", "listed_id")
+
+
+def _named(text: str) -> list[Q]:
+    """A reference or id means exactly that run; anything else is the start of a business reference or a provider's id: any of these.
 
     The effects are reached by the name of their relation, because this app does not know theirs.
     """
     if pk := parse_uuid(text):
-        return Q(pk=pk) | Q(pk__in=_of_effects(operation_id=pk))
+        return [Q(pk__in=[pk, *dict(_of_effects(operation_id=pk))])]
     if ref := parse_ref(text, "R"):
-        return Q(ref=ref)
+        return [Q(ref=ref)]
     if ref := parse_ref(text, "E"):
-        return Q(pk__in=_of_effects(ref=ref))
-    elsewhere = [*_of_effects(external_id=text), *_of_effects(business_ref__startswith=text)]
-    ids = list(Run.objects.filter(business_ref__startswith=text).values_list("pk", flat=True)[: FEW + 1])
-    if len(ids) <= FEW:
-        return Q(OneOf("pk", ids + elsewhere, UUIDField()))
-    return Q(business_ref__startswith=text) | Q(OneOf("pk", elsewhere, UUIDField()))
+        return [Q(pk__in=dict(_of_effects(ref=ref)))]
+    acted = _of_effects(external_id=text) + _of_effects(business_ref__startswith=text)
+    elsewhere = [pk for pk, own in acted if not own.startswith(text)]
+    return [Q(business_ref__startswith=text), *([Q(OneOf("pk", elsewhere, UUIDField()))] if elsewhere else [])]
 
 
-def _of_effects(**named: Any) -> list[uuid.UUID]:
+def _sorted(named: Q) -> Combinable:
+    """The time to sort such runs by. Unless very many are named so, they are collected, however long ago the newest of them was: then
+    what they are sorted by is no index of the table, which might have to be gone through nearly whole to meet them."""
+    found = Run.objects.filter(named).values_list("pk")[:MANY].count()
+    return F("created_at") + timedelta(0) if found < MANY else F("created_at")
+
+
+def _of_effects(**named: Any) -> list[tuple[uuid.UUID, str]]:
+    """Runs with such an effect: the id and the business reference of each."""
     effects = {f"effects__{name}": value for name, value in named.items()}
-    return list(Run.objects.filter(**effects).values_list("pk", flat=True)[:NAMED_ELSEWHERE_MAX])
+    return list(Run.objects.filter(**effects).values_list("pk", "business_ref")[:NAMED_ELSEWHERE_MAX])
 
 
 def events_of(run: Run, after: int = 0, limit: int = 200) -> tuple[list[Event], int | None]:
@@ -138,24 +166,36 @@ def events_of(run: Run, after: int = 0, limit: int = 200) -> tuple[list[Event], 
 # Keyset pages
 
 
-@planned_by_value()
 def page(rows: QuerySet[M], time_field: str, id_field: str, cursor: str | None, limit: int) -> Page[M]:
     """A page of rows, newest first by (time, id). Raises `Invalid` for a cursor that is not one of ours."""
+    return page_of([rows], time_field, id_field, cursor, limit)
+
+
+@planned_by_value()
+def page_of(
+    several: list[QuerySet[M]], time_field: str, id_field: str, cursor: str | None, limit: int, keys_first: bool = False
+) -> Page[M]:
+    """A page of the rows that are in any of several lists; as `page`. `keys_first`: where their keys are sorted in the index that finds
+    them, so that only those of the page are read."""
     backwards, key = read_cursor(cursor) if cursor else (False, None)
     order = (time_field, id_field) if backwards else (f"-{time_field}", f"-{id_field}")
-    if key is not None:
-        rows = rows.filter(_beyond(time_field, id_field, key, backwards))
-    found = list(rows.order_by(*order)[: limit + 1])
-    more, items = len(found) > limit, found[:limit]
+    beyond = Q() if key is None else _beyond(time_field, id_field, key, backwards)
+    merged: dict[uuid.UUID, M] = {}
+    for rows in several:
+        found = rows.filter(beyond).order_by(*order)
+        found = rows.filter(pk__in=found.values("pk")[: limit + 1]) if keys_first else found[: limit + 1]
+        merged |= {row.pk: row for row in found}
+
+    def place(row: M) -> tuple[datetime, uuid.UUID]:
+        return getattr(row, time_field), getattr(row, id_field)
+
+    items = sorted(merged.values(), key=place, reverse=not backwards)
+    more, items = len(items) > limit, items[:limit]
     if backwards:
         items.reverse()
     after = items and (more or backwards)
     before = items and (more if backwards else cursor is not None)
-
-    def at(row: M, direction: bool) -> str:
-        return make_cursor(direction, getattr(row, time_field), getattr(row, id_field))
-
-    return Page(items, at(items[-1], False) if after else None, at(items[0], True) if before else None)
+    return Page(items, make_cursor(False, *place(items[-1])) if after else None, make_cursor(True, *place(items[0])) if before else None)
 
 
 def _beyond(time_field: str, id_field: str, key: tuple[datetime, uuid.UUID], backwards: bool) -> Q:
