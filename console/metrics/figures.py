@@ -55,41 +55,42 @@ def window(days: int) -> Window:
 
 
 _SPREAD = "count({0}), percentile_cont(ARRAY[0.5, 0.95, 1.0]) WITHIN GROUP (ORDER BY {0})"  # one sort for all three
-_QUIET_S = "extract(epoch FROM quiet_at - asked_at)::float"
-_HEARD_S = "extract(epoch FROM heard_at - asked_at)::float"
+_QUIET_S = "date_part('epoch', quiet_at - asked_at)"
+_HEARD_S = "date_part('epoch', heard_at - asked_at)"
 _ASKED = "FROM runs_run WHERE asked_at >= %s AND asked_at < %s"
-
-_OUTCOMES = """
-SELECT CASE
+_TOTALS = f"""
+SELECT {_SPREAD.format(_HEARD_S)}, count(*) FILTER (WHERE quiet_at IS NULL), count(*) FILTER (WHERE quiet_basis = 'presumed'),
+    coalesce(sum(refused_after_cancel), 0), count(*) FILTER (WHERE refused_after_cancel > 0) {_ASKED}
+"""
+# Looking up the actions of so many runs is what takes long, so it is done once for both.
+_ENDS = """
+WITH late AS MATERIALIZED (
+    SELECT r.id, coalesce(e.landed_currency, '') AS currency, coalesce(e.landed_amount, e.amount, 0) AS amount
+    FROM runs_run r JOIN ledger_effect e ON e.run_id = r.id
+    WHERE r.asked_at >= %s AND r.asked_at < %s AND r.landed > 0 AND e.role = 'work' AND e.state IN ('landed', 'duplicated')
+    AND e.known_position > r.cancel_position
+)
+SELECT 'late', currency, count(*), sum(amount) FROM late GROUP BY 2
+UNION ALL SELECT 'outcome', CASE
     WHEN cancel_mode = 'terminate' THEN 'terminated'
     WHEN settlement = 'unresolved' OR needs_person > 0 THEN 'person'
     WHEN in_flight > 0 THEN 'in_flight'
     WHEN in_doubt > 0 THEN 'checking'
-    WHEN landed > 0 AND EXISTS (
-        SELECT 1 FROM ledger_effect e WHERE e.run_id = r.id AND e.role = 'work' AND e.state IN ('landed', 'duplicated')
-        AND e.known_position > r.cancel_position) THEN 'landed_after'
+    WHEN landed > 0 AND id IN (SELECT id FROM late) THEN 'landed_after'
     WHEN landed > 0 THEN 'landed_before'
-    ELSE 'not_sent' END AS outcome, count(*)
-FROM runs_run r WHERE asked_at >= %s AND asked_at < %s GROUP BY 1
+    ELSE 'not_sent' END, count(*), 0 FROM runs_run WHERE asked_at >= %s AND asked_at < %s GROUP BY 2
 """
 _TOO_LATE = """
 SELECT count(DISTINCT run_id) FROM runs_cancelrequest WHERE answer = 'already_closed' AND at >= %s AND at < %s
 """
-_LANDED_AFTER = """
-SELECT coalesce(e.landed_currency, ''), count(*), sum(coalesce(e.landed_amount, e.amount, 0))
-FROM runs_run r JOIN ledger_effect e ON e.run_id = r.id
-WHERE r.asked_at >= %s AND r.asked_at < %s AND r.landed > 0 AND e.role = 'work' AND e.state IN ('landed', 'duplicated')
-AND e.known_position > r.cancel_position
-GROUP BY 1 ORDER BY 1
-"""
 _UNKNOWN_OPEN = "FROM ledger_effect WHERE state IN ('unknown', 'ambiguous') AND NOT unknowable"
-_UNKNOWN_S = "extract(epoch FROM %s - unknown_since)::float"
+_UNKNOWN_S = "date_part('epoch', %s - unknown_since)"
 _RESOLVED = """
 SELECT how_we_know = 'person', count(*) FROM ledger_effect
 WHERE doubted AND known_at >= %s AND known_at < %s AND state NOT IN ('unknown', 'ambiguous', 'pending', 'conflicted') GROUP BY 1
 """
 _WAITING = "FROM runs_approval WHERE state = 'requested'"
-_WAITING_S = "extract(epoch FROM %s - requested_at)::float"
+_WAITING_S = "date_part('epoch', %s - requested_at)"
 _UNDO_WAITING = "FROM ledger_compensation WHERE state = 'requested'"
 _UNDO_DECIDED = """
 SELECT count(*) FILTER (WHERE approved_at >= %s AND approved_at < %s),
@@ -124,34 +125,42 @@ def quiet(within: Window) -> Quiet:
     return Quiet(of_all, sorted(by_day, key=lambda one: one[0]), latest_first[:GROUPS_MAX])
 
 
-def heard(within: Window) -> Spread:
-    """From cancel accepted to the worker's acknowledgement, where there was a worker to hear it."""
-    return _spread(_row(f"SELECT {_SPREAD.format(_HEARD_S)} {_ASKED}", within))  # noqa: S608 - constants of this module
+@dataclass(frozen=True)
+class Totals:
+    """Of the cancels: from accepted to the worker's acknowledgement, where there was a worker to hear it; how many have no quiet yet, of
+    how many it is only presumed; attempts to act that were refused afterwards, and the runs that made them."""
+
+    heard: Spread
+    not_quiet: int
+    presumed: int
+    refused: int
+    refusing_runs: int
 
 
-def not_quiet(within: Window) -> tuple[int, int]:
-    """How many of those cancels have no quiet yet, and of how many it is only presumed."""
-    count = "count(*) FILTER (WHERE quiet_at IS NULL), count(*) FILTER (WHERE quiet_basis = 'presumed')"
-    row = _row(f"SELECT {count} {_ASKED}", within)  # noqa: S608
-    return row[0], row[1]
+def totals(within: Window) -> Totals:
+    """All of them in one pass."""
+    count, fractions, not_quiet, presumed, refused, refusing_runs = _row(_TOTALS, within)
+    return Totals(_spread((count, fractions)), not_quiet, presumed, int(refused), refusing_runs)
 
 
-def outcomes(within: Window) -> list[tuple[str, str, int]]:
-    """(key, words, how many) for each of the eight, in their order."""
-    counted = {str(row[0]): int(row[1]) for row in _rows(_OUTCOMES, within)}
+@dataclass(frozen=True)
+class Ends:
+    """What cancels came to. `outcomes`: (key, words, how many) for each of the eight, in their order; `landed_after`: (currency or "", how
+    many, minor units) of the actions whose landing was learned after the cancel."""
+
+    outcomes: list[tuple[str, str, int]]
+    landed_after: list[tuple[str, int, int]]
+
+
+def ends(within: Window) -> Ends:
+    """Both, by one look at the actions of each run."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ENDS, [within.since, within.until] * 2)
+        rows = cursor.fetchall()
+    counted = {key: count for what, key, count, _ in rows if what == "outcome"}
     counted["already_closed"] = _row(_TOO_LATE, within)[0]
-    return [(key, words, counted.get(key, 0)) for key, words in OUTCOMES]
-
-
-def landed_after(within: Window) -> list[tuple[str, int, int]]:
-    """(currency or "", how many, minor units) of the actions whose landing was learned after the cancel."""
-    return [(row[0], row[1], int(row[2])) for row in _rows(_LANDED_AFTER, within)]
-
-
-def refused(within: Window) -> tuple[int, int]:
-    """Attempts to act that were refused after a cancel, and the runs that made them."""
-    row = _row(f"SELECT coalesce(sum(refused_after_cancel), 0), count(*) FILTER (WHERE refused_after_cancel > 0) {_ASKED}", within)  # noqa: S608
-    return int(row[0]), row[1]
+    late = sorted((currency, count, int(amount)) for what, currency, count, amount in rows if what == "late")
+    return Ends([(key, words, counted.get(key, 0)) for key, words in OUTCOMES], late)
 
 
 def unknown_open(now: datetime) -> Spread:

@@ -28,10 +28,8 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def _context(within: figures.Window) -> dict[str, Any]:
-    quiet, outcomes = figures.quiet(within), figures.outcomes(within)
+    quiet, totals, ends = figures.quiet(within), figures.totals(within), figures.ends(within)
     machine, person = figures.resolved(within)
-    waiting_quiet, presumed = figures.not_quiet(within)
-    refused, refusing_runs = figures.refused(within)
     return {
         "as_of": within.until,
         "since": within.since,
@@ -45,12 +43,12 @@ def _context(within: figures.Window) -> dict[str, Any]:
         "by_day": quiet.by_day,
         "by_agent": [{"agent": agent, "day": _day(day), "spread": spread} for agent, day, spread in quiet.by_agent],
         "groups_max": figures.GROUPS_MAX,
-        "not_quiet": waiting_quiet,
-        "presumed": presumed,
-        "heard": figures.heard(within),
-        "outcomes": [{"words": words, "count": count} for _, words, count in outcomes],
-        "outcomes_total": sum(count for _, _, count in outcomes),
-        "outcomes_chart": charts.across("Cancels by outcome", [(words, count, key) for key, words, count in outcomes]),
+        "not_quiet": totals.not_quiet,
+        "presumed": totals.presumed,
+        "heard": totals.heard,
+        "outcomes": [{"words": words, "count": count} for _, words, count in ends.outcomes],
+        "outcomes_total": sum(count for _, _, count in ends.outcomes),
+        "outcomes_chart": charts.across("Cancels by outcome", [(words, count, key) for key, words, count in ends.outcomes]),
         "unknown": figures.unknown_open(within.until),
         "machine": machine,
         "person": person,
@@ -61,9 +59,9 @@ def _context(within: figures.Window) -> dict[str, Any]:
             _asked("Confirmations that runs wait for", figures.approvals_waiting(within.until), figures.approvals_decided(within)),
             _asked("Undo requests", figures.undos_waiting(within.until), figures.undos_decided(within)),
         ],
-        "landed_after": figures.landed_after(within),
-        "refused": refused,
-        "refusing_runs": refusing_runs,
+        "landed_after": ends.landed_after,
+        "refused": totals.refused,
+        "refusing_runs": totals.refusing_runs,
     }
 
 

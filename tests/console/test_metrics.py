@@ -28,7 +28,7 @@ def week() -> figures.Window:
 
 
 def counted() -> dict[str, int]:
-    return {key: count for key, _, count in figures.outcomes(week()) if count}
+    return {key: count for key, _, count in figures.ends(week()).outcomes if count}
 
 
 def stop(run, token) -> None:
@@ -47,9 +47,9 @@ def test_times_to_heard_and_quiet_are_those_of_the_runs():
     quiet = figures.quiet(week())
     spread = quiet.all
     closed = fresh(run)
-    assert spread.count == 3 == figures.heard(week()).count and spread.max >= spread.p95 >= spread.p50 > 0
+    assert spread.count == 3 == figures.totals(week()).heard.count and spread.max >= spread.p95 >= spread.p50 > 0
     assert spread.max >= (closed.quiet_at - closed.asked_at).total_seconds()
-    assert figures.not_quiet(week()) == (1, 0)
+    assert (figures.totals(week()).not_quiet, figures.totals(week()).presumed) == (1, 0)
     assert [(agent, one.count) for agent, _, one in quiet.by_agent] == [("purchase-order", 3)]
     assert [one.count for _, one in quiet.by_day] == [3]
 
@@ -79,7 +79,7 @@ def test_every_cancel_is_counted_once_by_its_gravest_outcome(fake):
     cancel(done)
     sweep()
     assert counted() == {"not_sent": 1, "landed_before": 1, "landed_after": 1, "person": 1, "checking": 1, "already_closed": 1}
-    assert figures.landed_after(week()) == [("EUR", 1, 12500)]
+    assert figures.ends(week()).landed_after == [("EUR", 1, 12500)]
 
 
 def test_currencies_are_never_added_up():
@@ -88,7 +88,7 @@ def test_currencies_are_never_added_up():
         sent = send(run, token, ref=ref, currency=currency, amount=amount)
         cancel(run)
         tell(sent, "landed", external_id=f"S-{ref}")
-    assert figures.landed_after(week()) == [("EUR", 2, 350), ("JPY", 1, 5000)]
+    assert figures.ends(week()).landed_after == [("EUR", 2, 350), ("JPY", 1, 5000)]
     said = text(person().get("/metrics/"))
     assert "€3.50 EUR" in said and "JPY" in said
 
@@ -138,15 +138,15 @@ def test_attempts_after_a_cancel_are_counted():
     cancel(run)
     with refused("cancelled"):
         send(run, token)
-    assert figures.refused(week()) == (1, 1)
+    assert (figures.totals(week()).refused, figures.totals(week()).refusing_runs) == (1, 1)
 
 
 def test_a_window_holds_what_was_asked_in_it():
     run, _ = new_run()
     cancel(run)
     let_time_pass(2 * 86400)
-    assert sum(count for *_, count in figures.outcomes(figures.window(1))) == 0
-    assert sum(count for *_, count in figures.outcomes(figures.window(7))) == 1
+    assert sum(count for *_, count in figures.ends(figures.window(1)).outcomes) == 0
+    assert sum(count for *_, count in figures.ends(figures.window(7)).outcomes) == 1
 
 
 def test_the_page_says_what_it_means_and_as_of_when():
