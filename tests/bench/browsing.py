@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tests.bench import ground
@@ -37,9 +41,12 @@ def measure() -> dict[str, Any]:
     from console.embedded import processes
     from console.embedded.processes import LOCALHOST, Processes, free_port
 
+    collected = {"STATIC_ROOT": str(ground.HOME / "bench-static")}  # served as a deployment serves them: compressed
+    command = (sys.executable, "manage.py", "collectstatic", "--noinput", "--verbosity", "0")
+    subprocess.run(command, cwd=Path(__file__).parents[2], env={**os.environ, **collected}, check=True)
     with Processes(ground.HOME / "bench-logs") as running:
         port = free_port()
-        running.start(processes.web(port, {}))
+        running.start(processes.web(port, collected))
         running.wait_until_ready("web")
         site, session = f"http://{LOCALHOST}:{port}", _session()
         return _over_http(site, session) | _in_a_browser(site, session)
