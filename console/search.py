@@ -127,9 +127,11 @@ def _groups(*told: tuple[Any, ...]) -> list[Group]:
 
 
 def _some(rows: QuerySet[Any]) -> list[Any]:
-    """A few rows as the index gives them, the newest of those first: sorting all that match could be sorting everything."""
+    """A few rows as the index gives their keys, the newest of those first: sorting all that match could be sorting everything, and the
+    table, gone through for the first few, might have them at its end."""
     field_name = "opened_at" if rows.model is Case else "created_at"
-    return sorted(rows.order_by()[: SHOWN_MAX + 1], key=lambda row: getattr(row, field_name), reverse=True)
+    few = rows.filter(pk__in=rows.order_by().values("pk")[: SHOWN_MAX + 1])
+    return sorted(few, key=lambda row: getattr(row, field_name), reverse=True)
 
 
 def _effects(actor: Actor) -> QuerySet[Effect]:

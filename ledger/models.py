@@ -97,7 +97,12 @@ class Effect(ReadOnlyUpdates):
             models.Index(fields=["state", "operation_id"], condition=~Q(state__in=["landed", "refused"]), name="effect_unsettled"),
             models.Index(fields=["answer_by"], condition=Q(state="sending"), name="effect_answer_by"),
             models.Index(fields=["known_at"], condition=Q(doubted=True, known_at__isnull=False), name="effect_doubt_known"),
-            models.Index(fields=["business_ref"], name="effect_business_ref", opclasses=["varchar_pattern_ops"]),
+            models.Index(
+                fields=["business_ref"],
+                include=["run", "operation_id"],  # some that begin alike are read from it alone, sooner than from the whole table
+                opclasses=["varchar_pattern_ops"],
+                name="effect_by_business_ref",
+            ),
             models.Index(fields=["external_id"], condition=~Q(external_id=""), name="effect_external_id"),
             models.Index(fields=["-created_at", "-operation_id"], name="effect_newest_first"),
             models.Index(fields=["provider", "-created_at", "-operation_id"], name="effect_by_provider"),
