@@ -360,6 +360,7 @@ def test_the_sweep_ends_what_expired_or_went_stale():
     assert compensations.lapse_due() == 1
     assert (now(late).state, now(stale).state) == ("expired", "stale")
     assert compensations.lapse_due() == 0
+    assert not compensations.lapse(late.pk), "whoever else swept it has ended it already"
 
 
 def test_an_original_that_is_now_conflicted_makes_it_stale():

@@ -7,11 +7,12 @@ from django.db import OperationalError
 
 from ledger import accounts, compensations, executing, outcomes
 from ledger.facts import effect_facts
-from ledger.models import Attempt, Effect
+from ledger.models import Attempt, Effect, Evidence
 from ledger.providers.base import Answer, Found, Look
 from ledger.sentences import sentence
 from reconciliation import webhooks
 from runs import transition
+from runs.approvals import action_digest
 from runs.models import Event
 from runs.wording import plain
 from tests.fakes import DOWN, EMPTY, FAKE, found, refunds, webhook
@@ -69,6 +70,9 @@ def test_one_commit_makes_it_executing_with_a_durable_sending_of_its_own(refundi
     assert (sent.action, sent.amount, sent.currency) == ("refund", 6000, "EUR")
     assert (request.state, request.effect.state, request.effect.acts_on_id) == ("executed", "landed", effect.pk)
     assert request.effect_id == executing.operation_id(request.pk)
+    of_the_undo = (request.ref, request.effect.request, request.effect.occurrence, 6000, "EUR")
+    assert request.effect.request_digest == action_digest(FAKE, "refund", *of_the_undo)
+    assert [e.data["attempt"] for e in Event.objects.filter(kind="effect.sending", subject=request.effect.ref)] == [sent.attempt] == [1]
     assert kinds(run)[-4:] == ["effect.sending", "compensation.executing", "effect.landed", "compensation.undone"]
     assert_counters(run)
 
@@ -295,6 +299,27 @@ def test_a_commit_that_failed_sends_nothing(refunding, monkeypatch):
             executing.execute(request.pk)
     assert (now(request).state, refunding.undone) == ("approved", [])
     assert executing.execute(request.pk) and len(refunding.undone) == 1
+
+
+def test_an_adapter_that_raises_in_the_middle_of_an_undo_may_have_sent_it(refunding):
+    """Its bytes may have left: that is unknown, looked up, and never asked for a second time."""
+
+    def breaks(send):
+        raise RuntimeError("half of a request")
+
+    refunding.undo_answer = breaks
+    run, effect = landed()
+    request = approved(effect)
+    with pytest.raises(RuntimeError, match="half of a request"):
+        executing.execute(request.pk)
+    (kept,) = Evidence.objects.filter(effect=now(request).effect)
+    assert (kept.source, kept.verdict, kept.detail["message"]) == ("sender", "unknown", "RuntimeError in the adapter")
+    assert now(request).effect.state == "unknown"
+    assert not executing.execute(request.pk) and len(refunding.undone) == 1
+    refunding.answer = lambda sought: found(sought, external_id="RF-1")
+    look(12)
+    assert now(request).effect.state == "landed" and len(refunding.undone) == 1
+    assert_counters(run)
 
 
 def test_too_late_to_begin_writing_nothing_is_sent(refunding, monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger import intents
+from ledger import intents, outcomes
 from ledger.models import Attempt, Effect
 from ledger.operations import operation_id
 from reconciliation import webhooks
@@ -112,6 +112,22 @@ def test_declared_then_begun_then_once_only():
     assert again(begun).answer_by == begun.attempt.answer_by, "after it, silence means unknown"
     with refused("in_doubt"):
         intents.begin(WORKER, declared.effect.pk, token, nonce())
+
+
+def test_the_answer_to_a_second_begin_is_waited_for_anew():
+    """The first attempt's time does not count for the second one; since when it has been sent is what the first one began."""
+    run, token = new_run(ttl_s=600)
+    first = send(run, token)
+    assert tell(first, "not_sent") == "applied"
+    let_time_pass(20)
+    second = intents.begin(WORKER, first.effect.pk, token, nonce())
+    effect = again(second)
+    assert effect.answer_by == second.attempt.answer_by
+    assert effect.sent_at == Attempt.objects.get(effect=effect, number=1).sent_at < second.attempt.sent_at
+    let_time_pass(20)
+    assert outcomes.time_out_due() == 0 and again(second).state == "sending"
+    let_time_pass(20)
+    assert outcomes.time_out_due() == 1 and again(second).state == "unknown"
 
 
 def test_a_declared_effect_is_begun_by_declaring_it_again():

@@ -71,8 +71,9 @@ def test_a_confirmation_of_something_else_is_a_contradiction(sent, told):
 
 
 def test_no_such_attempt_effect_or_verdict(sent):
-    with refused("not_found"):
-        tell(sent, "landed", attempt=2)
+    for number in (0, 2):
+        with refused("not_found"):
+            outcomes.report(WORKER, sent.effect.pk, number, "landed", "S-1")
     with refused("not_found"):
         outcomes.report(WORKER, uuid.uuid4(), 1, "landed")
     with refused("invalid"):
@@ -140,6 +141,20 @@ def test_sender_look_and_webhook_agree(fake):
         ("webhook", "agrees"),
     ]
     assert again(sent).how_we_know == "look"
+
+
+def test_what_agrees_and_knows_more_tells_what_the_provider_calls_it(fake):
+    """The sender saw no number in the answer; a webhook that agrees brings it, and one that is late changes nothing."""
+    run, token = new_run()
+    sent = send(run, token, provider="fake")
+    outcomes.report(WORKER, sent.effect.pk, 1, "landed", "", 12500, "EUR")
+    assert again(sent).external_id == ""
+    webhooks.receive("fake", {"signature": "good"}, webhook("pending", sent.effect.pk, external_id="S-0"))
+    webhooks.process_due()
+    assert (again(sent).state, again(sent).external_id) == ("landed", "")
+    webhooks.receive("fake", {"signature": "good"}, webhook("landed", sent.effect.pk, external_id="S-9"))
+    webhooks.process_due()
+    assert (again(sent).state, again(sent).external_id) == ("landed", "S-9")
 
 
 def test_evidence_of_what_disagrees_is_all_kept(sent):

@@ -8,7 +8,7 @@ from django.db import connection
 
 from ledger import intents, outcomes, plain
 from runs.actors import MACHINE_SCOPES, Actor
-from tests.makers import WORKER, again, cancel, kinds, new_run, nonce, refused, send, tell
+from tests.makers import WORKER, again, cancel, kinds, let_time_pass, new_run, nonce, refused, send, tell
 
 pytestmark = pytest.mark.usefixtures("database")
 TABLES = {
@@ -99,14 +99,19 @@ def in_doubt(run, token, effect):
     tell(effect, "unknown")
 
 
+def silent(run, token, effect):
+    let_time_pass(100)
+    assert outcomes.time_out_due() == 1
+
+
 def sent_a_second_time(run, token, effect):
     tell(effect, "not_sent")
     intents.begin(WORKER, effect.pk, token, nonce())
 
 
-@pytest.mark.parametrize("happens", [cancelled, in_doubt, sent_a_second_time])
+@pytest.mark.parametrize("happens", [cancelled, in_doubt, silent, sent_a_second_time])
 def test_only_the_first_word_about_the_only_attempt_of_a_running_run_is_plain(monkeypatch, happens):
-    run, token = new_run()
+    run, token = new_run(ttl_s=300)
     effect = send(run, token).effect
     happens(run, token, effect)
     taken = []

@@ -67,6 +67,8 @@ def test_what_is_owed_says_every_reason():
         ({"amount": -1}, "not_eligible", "must be more than nothing"),
         ({"partly": False}, "not_eligible", "Stripe undoes it only whole: £100.00 GBP."),
         ({"committed": 6000}, "exceeds_landed", "£60.00 GBP of it is undone or being undone already: £40.00 GBP can still be given back."),
+        ({"amount": 1, "committed": 10000}, "exceeds_landed", "£0.00 GBP can still be given back."),
+        ({"amount": 1, "committed": 10500}, "exceeds_landed", "£0.00 GBP can still be given back."),
         ({"amount": 10001}, "exceeds_landed", "It landed for £100.00 GBP: £100.00 GBP can still be given back."),
         ({"amount": 500001, "landed": 600000}, "not_eligible", "The rule allows up to £5,000.00 GBP at a time."),
         ({"now": LANDED_AT + timedelta(days=30, seconds=1)}, "not_eligible", "for 30 days after it landed, which are over."),
@@ -78,9 +80,20 @@ def test_what_is_not_owed_says_why(changes, code, says):
     assert told.refusal.code == code and says in told.refusal.says
 
 
+@pytest.mark.parametrize("changes", [{"state": "unknown"}, {"undo_action": ""}])
+def test_what_makes_every_other_question_meaningless_ends_the_list(changes):
+    told = verdict(**changes, amount=20000, committed=6000)
+    assert [one.holds for one in told.reasons] in ([False], [True, False])
+
+
 @pytest.mark.parametrize("terms", [None, replace(RULE, active=False)])
 def test_without_a_rule_nothing_is_owed(terms):
     assert "No rule allows this charge at Stripe in GBP to be undone." in verdict(terms).refusal.says
+
+
+def test_money_in_a_currency_that_nobody_knows_is_told_in_its_smallest_units():
+    told = verdict(currency="QQQ", landed_currency="QQQ")
+    assert told.eligible and "Of 10000 minor units of QQQ that landed" in told.reasons[3].says
 
 
 def test_the_last_moment_of_the_window_still_counts():
@@ -101,7 +114,8 @@ def test_a_surplus_object_is_undone_by_its_name():
 def test_what_moved_no_money_is_undone_as_a_whole_and_once():
     letter = {"amount": None, "currency": "", "landed": None, "landed_currency": ""}
     assert verdict(replace(RULE, max_amount=None), **letter).eligible
-    assert "without an amount" in verdict(**(letter | {"amount": 5, "currency": "GBP"})).refusal.says
+    for money in ({"amount": 5, "currency": "GBP"}, {"amount": 5}, {"currency": "GBP"}):
+        assert "without an amount" in verdict(**(letter | money)).refusal.says
     assert verdict(**letter, taken=True).refusal.code == "exceeds_landed"
 
 

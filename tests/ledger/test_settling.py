@@ -116,6 +116,16 @@ def test_landed_if_any_attempt_landed_and_never_lost():
     assert from_sender(s.LANDED, (s.LANDED, s.UNKNOWN), 1, s.REFUSED, s.DECLARED).effect == s.LANDED
 
 
+@pytest.mark.parametrize("state", [s.REFUSED, s.ABSENT, s.DECLARED, s.WITHHELD, s.LANDED, s.REVERSED, s.DUPLICATED])
+def test_an_undecided_attempt_of_a_settled_effect_contradicts_it_only_by_landing(state):
+    """And what has landed is not contradicted by that either: what its attempt says is kept, and comes late."""
+    for verdict in (s.LANDED, s.REFUSED, s.PENDING, s.NOT_SENT):
+        judged = from_sender(state, (s.UNKNOWN,), 0, verdict, s.DECLARED)
+        contradicts = verdict == s.LANDED and state not in (s.LANDED, s.REVERSED, s.DUPLICATED)
+        assert (judged.effect, judged.used_as) == ((s.CONFLICTED, CONFLICTS) if contradicts else (state, LATE)), verdict
+        assert judged.attempts == (verdict,)
+
+
 def test_a_confirmation_of_something_else_conflicts_and_settles_its_attempt():
     for state in (s.SENDING, s.UNKNOWN, s.PENDING):
         judged = from_sender(state, (state,), 0, s.LANDED, s.DECLARED, mismatch=True)

@@ -104,3 +104,9 @@ def one(state="landed", external_id="S-1", reference="PO-1"):
 )
 def test_what_a_look_means(look, verdict):
     assert verdicts.read(look, SOUGHT).verdict == verdict
+
+
+def test_of_several_objects_the_first_that_happened_is_named():
+    reading = verdicts.read(Look("found", (one("refused", "S-0"), one(external_id="S-2"), one(external_id="S-3"))), SOUGHT)
+    assert (reading.verdict, reading.found) == ("duplicated", one(external_id="S-2"))
+    assert [found.external_id for found in reading.several] == ["S-2", "S-3"]

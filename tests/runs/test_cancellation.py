@@ -12,7 +12,7 @@ import pytest
 from ledger import accounts, outcomes
 from ledger.models import Account
 from reconciliation import webhooks
-from runs import cancellation, leases, lifecycle, preview, steps, transition, waiting
+from runs import cancellation, cleaning, leases, lifecycle, preview, steps, transition, waiting
 from runs.errors import NotAllowed, PlanChanged
 from runs.models import CancelRequest, ClientKey, Event
 from tests import fakes, platform
@@ -238,6 +238,18 @@ def test_open_children_of_a_closed_child_are_found():
     assert fresh(grandchild).state == "cancelling"
 
 
+def test_a_child_that_is_failing_is_left_to_its_own_end():
+    """And what its cancel says it has seen was seen of the run that was asked for, not of what hangs below it."""
+    run, token = new_run()
+    child, child_token = child_of(run, token, "w-2")
+    cleaning.register(WORKER, child.pk, child_token, "hold", "release-hold", {})
+    lifecycle.finish(WORKER, child.pk, child_token, "failed", error="no stock")
+    before = kinds(child)
+    assert cancel(run, seen=1).kind == "accepted"
+    assert (fresh(child).state, fresh(child).cancel_position, kinds(child)) == ("failing", None, before)
+    assert [CancelRequest.objects.get(run=one).version_seen for one in (run, child)] == [1, None]
+
+
 def test_a_child_alone():
     run, token = new_run()
     child, _ = child_of(run, token, "w-2")
@@ -333,6 +345,17 @@ def test_the_deadline_cancels_by_the_same_path():
     assert cancellation.cancel_past_deadline() == 0
 
 
+def test_several_at_once_get_the_answer_that_each_would_get_alone():
+    """A run that is failing has its end decided: it is told so, and nothing of it is stopped."""
+    failing, token = new_run("w-1")
+    cleaning.register(WORKER, failing.pk, token, "hold", "release-hold", {})
+    lifecycle.finish(WORKER, failing.pk, token, "failed", error="no stock")
+    running, _ = new_run("w-2")
+    told = cancellation.request_cancels(SUPPORT, [failing.pk, running.pk])
+    assert {pk: answer.kind for pk, answer in told.items()} == {failing.pk: "already_closed", running.pk: "accepted"}
+    assert (fresh(failing).state, fresh(failing).cancel_position) == ("failing", None)
+
+
 def test_one_locked_run_does_not_keep_the_deadline_from_the_others(monkeypatch):
     monkeypatch.setattr(cancellation, "LOCK_WAIT_S", 0.1)
     past = transition.clock() - timedelta(seconds=1)
@@ -340,7 +363,7 @@ def test_one_locked_run_does_not_keep_the_deadline_from_the_others(monkeypatch):
     run, _ = new_run(deadline_at=past)
     with psycopg.connect(platform.APP_URL) as other:
         other.execute(RUN, (stuck.pk,))
-        cancellation.cancel_past_deadline()
+        assert cancellation.cancel_past_deadline() == 1
     assert fresh(run).cancel_position is not None
     assert cancellation.cancel_past_deadline() == 1
     assert fresh(stuck).cancel_position is not None
@@ -526,6 +549,14 @@ def test_terminate_takes_the_tree():
     sent = send(child, child_token)
     terminate(run)
     assert (fresh(run).state, fresh(child).state, again(sent).state) == ("terminated", "terminated", "unknown")
+
+
+def test_the_sweep_tells_how_many_it_looked_at():
+    run, token = new_run()
+    send(run, token)
+    assert cancellation.advance_due() == 0
+    terminate(run)
+    assert cancellation.advance_due() == 1 and fresh(run).quiet_at is None
 
 
 def test_a_terminated_run_becomes_quiet_when_its_worker_has_stopped():

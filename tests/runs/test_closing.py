@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ledger import outcomes
 from ledger.models import Account
 from runs import closing, leases, lifecycle, preview
 from tests.makers import (
@@ -14,6 +15,7 @@ from tests.makers import (
     claim,
     fresh,
     let_time_pass,
+    look,
     new_run,
     send,
     step,
@@ -91,6 +93,18 @@ def test_the_basis_is_the_weakest_of_what_we_know_of_every_sender():
     assert fresh(run).quiet_basis == "presumed"
     leases.stopped(WORKER, run.pk, token)
     assert fresh(run).quiet_basis == "reaped"
+
+
+def test_a_worker_that_fails_its_run_has_stopped_sending_so_what_it_was_silent_about_can_be_proved_absent(fake):
+    run, token = new_run(ttl_s=600)
+    sent = send(run, token, provider="fake")
+    let_time_pass(100)
+    assert outcomes.time_out_due() == 1
+    by_failing(run, token)
+    assert again(sent).attempts.get().stopped_how == "worker"
+    look(12)
+    look(12)
+    assert again(sent).state == "absent"
 
 
 def test_nobody_closes_over_a_worker_that_still_holds_its_lease():

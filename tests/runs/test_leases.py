@@ -6,9 +6,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.db import transaction
 
 from ledger import intents
-from runs import cancellation, leases, lifecycle, steps, waiting
+from runs import actors, cancellation, leases, lifecycle, steps, transition, waiting
 from runs.actors import RUN_WORK
 from runs.errors import Invalid, NotAllowed
 from runs.models import Lease
@@ -130,6 +131,14 @@ def test_expiry_goes_where_the_doubt_is():
     assert again(sent).state == "unknown"
     assert again(sent).attempts.get().stopped_at is None, "a lost lease is no stop: a frozen sender may thaw"
     assert fresh(stopping).quiet_basis == "presumed"
+
+
+def test_a_lease_that_was_renewed_before_the_sweep_had_the_lock_is_not_over():
+    run, token = new_run()
+    before = kinds(run)
+    with transaction.atomic(durable=True):
+        assert not leases.expire(transition.lock(run.pk), actors.system("sweep"))
+    assert (fresh(run).lease_token, kinds(run)) == (token, before)
 
 
 def test_release_and_stopped_and_gone_stop_the_sender():
