@@ -8,6 +8,7 @@ import contextlib
 import secrets
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +20,7 @@ from console.embedded.processes import LOCALHOST, Processes, Spec, free_port
 from tests import platform
 
 SERVERS = ("supplier", "web", "celery", "beat")
+APPLICATION = "console.asgi:application"
 MACHINE_ID, MACHINE_SECRET = "testagents", secrets.token_urlsafe(32)
 TOKEN = f"cm_{MACHINE_ID}_{MACHINE_SECRET}"
 PEOPLE = {
@@ -54,11 +56,16 @@ class World:
 
     # Processes ------------------------------------------------------------------------------------------------------
 
-    def start(self, name: str, **environment: str) -> None:
-        """Starts `web`, `celery`, `beat` or `supplier` (again) and waits for it. `environment` is for this start only."""
-        if environment:
+    def start(self, name: str, application: str = APPLICATION, **environment: str) -> None:
+        """Starts `web`, `celery`, `beat` or `supplier` (again) and waits for it.
+
+        `environment` is for this start only, and so is what `web` serves.
+        """
+        spec = self._spec(name, environment)
+        if environment or application != APPLICATION:
             self._changed.add(name)
-        self.processes.start(self._spec(name, environment))
+        served = tuple(application if part == APPLICATION else part for part in spec.command)
+        self.processes.start(replace(spec, command=served))
         self.processes.wait_until_ready(name)
 
     def kill(self, name: str) -> None:

@@ -20,6 +20,7 @@ from tests.flows.webhooks import news_of_order
 from tests.makers import ADMIN
 from tests.proxy import Proxy
 from tests.sdk.faultpoints import Reached
+from tests.world import APPLICATION
 
 PROGRAM, TIDY = "tests.faults.worker", "tests.flows.programs"
 
@@ -32,6 +33,8 @@ class Scene:
     boundary: str
     reference: str
     options: dict[str, Any]
+    application: str = APPLICATION
+    """What the web process serves, where it is started again."""
     host: Host = field(init=False)
     run: str = field(init=False)
     standing: Reached | None = None
@@ -129,6 +132,24 @@ def webhook_arriving(scene: Scene) -> None:
     scene.release = release
 
 
+FENCE_READ = r"UPDATE runs_run SET version = version \+ 1, effects_total|SELECT version \+ 1, lease_epoch"
+"""The statement with which the fence of a sending reads the run: with the lock, and as `tests/twin/broken.py` does without it."""
+
+
+def in_the_fence(scene: Scene) -> None:
+    """The web process has read the run and decided that the order may be sent; its next statement is held on the way to the database."""
+    flow = scene.flow
+    wire = flow.database_proxy()
+    flow.world.kill("web")
+    flow.world.start("web", application=scene.application, DATABASE_URL=wire.url)
+    assert flow.support  # logged in before anything is held: an idle transaction is not kept for long
+    wire.arm("hold_after", FENCE_READ)
+    scene.start_host()
+    scene.run = flow.start(scene.reference)
+    until(lambda: wire.struck, "the fence to have read")
+    scene.release = wire.release
+
+
 def undo_in_sending(scene: Scene) -> None:
     """An order that landed is being undone: asked for by one person, approved by another; the supplier did it and has not answered."""
     flow = scene.flow
@@ -157,4 +178,5 @@ BRING: dict[str, Callable[[Scene], None]] = {
     "B9": undo_in_sending,
     "B10": look_in_flight,
     "B11": webhook_arriving,
+    "B12": in_the_fence,
 }

@@ -10,7 +10,9 @@ from typing import Any
 from tests.faults.boundaries import BRING, Scene
 from tests.faults.faults import STRIKE, options
 from tests.faults.matrix import Cell
+from tests.flows.conftest import violations
 from tests.flows.driver import LEASE_S, Flow, until, words
+from tests.world import APPLICATION
 
 SETTLE_S = 150.0  # long, for a busy machine, and a look whose reconciler died is asked again after a minute
 CASES_S = 8.0  # a sweep opens the cases that a closed run leaves
@@ -27,22 +29,30 @@ class Played:
     done: list[str]
     story: str
     seconds: float
+    violations: list[str]
+    """What the checker says of all that happened."""
+
+    def is_right(self, expected: Cell) -> bool:
+        return self.found == expected and not self.violations
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def play(flow: Flow, boundary: str, fault: str, expected: Cell | None = None) -> Played:
-    """Play a cell, and wait until it has come to what is expected, or to rest without that."""
+def play(flow: Flow, boundary: str, fault: str, expected: Cell | None = None, application: str = APPLICATION) -> Played:
+    """Play a cell, and wait until it has come to what is expected, or to rest without that.
+
+    `application`: what the web process serves, where the boundary lies in it.
+    """
     began_s = time.monotonic()
-    scene = Scene(flow, boundary, f"PO-{boundary}{fault}".replace("–", ""), {"lease_s": LEASE_S} | options(boundary, fault))
+    scene = Scene(flow, boundary, f"PO-{boundary}{fault}".replace("–", ""), {"lease_s": LEASE_S} | options(boundary, fault), application)
     BRING[boundary](scene)
     STRIKE[fault](scene)
     until(lambda: _at_rest(flow.run(scene.run)), f"{scene.run} to come to rest\n", SETTLE_S)
     end_s = time.monotonic() + (UNDO_S if boundary == "B9" else CASES_S)
     while (found := _look(scene, expected)) != expected and time.monotonic() < end_s:
         time.sleep(0.2)
-    return Played(boundary, fault, found, scene.done, flow.story(scene.run), time.monotonic() - began_s)
+    return Played(boundary, fault, found, scene.done, flow.story(scene.run), time.monotonic() - began_s, violations(flow))
 
 
 def _look(scene: Scene, expected: Cell | None) -> Cell:

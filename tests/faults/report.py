@@ -38,7 +38,7 @@ details {{ margin: .6rem 0 }} pre {{ white-space: pre-wrap; background: #f6f8fa;
 def keep(played: Played, expected: Cell) -> None:
     """Write one cell down, right or wrong."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    kept = played.as_json() | {"found": played.found._asdict(), "expected": expected._asdict(), "right": played.found == expected}
+    kept = played.as_json() | {"found": played.found._asdict(), "expected": expected._asdict(), "right": played.is_right(expected)}
     (FOLDER / f"{played.boundary}-{played.fault}.cell.json").write_text(json.dumps(kept, ensure_ascii=False, indent=1))
 
 
@@ -92,6 +92,7 @@ def _details(cell: dict[str, Any]) -> str:
         f"<b>Done:</b> {html.escape(done)} ({cell['seconds']:.0f} s)",
         f"<b>Expected:</b> {html.escape(json.dumps(cell['expected'], ensure_ascii=False))}",
         f"<b>Found:</b> {html.escape(json.dumps(cell['found'], ensure_ascii=False))}",
+        *(f"<b>Violation:</b> {html.escape(violation)}" for violation in cell["violations"]),
     ]
     title = f"{name}: {BOUNDARIES[cell['boundary']]}, {FAULTS[cell['fault']]} – {'right' if cell['right'] else 'WRONG'}"
     body = "<br>".join(lines) + f"<pre>{html.escape(cell['story'])}</pre>"

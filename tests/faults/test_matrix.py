@@ -18,4 +18,4 @@ def test_cell(flow: Flow, boundary: str, fault: str) -> None:
     expected = MATRIX[boundary, fault]
     played = play(flow, boundary, fault, expected)
     report.keep(played, expected)
-    assert played.found == expected, f"{played.found}\ninstead of\n{expected}\n{played.story}"
+    assert played.is_right(expected), f"{played.found}\ninstead of\n{expected}\n{played.violations}\n{played.story}"

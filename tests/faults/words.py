@@ -12,6 +12,7 @@ BOUNDARIES = {
     "B9": "an undo in sending",
     "B10": "a look in flight",
     "B11": "a webhook arriving",
+    "B12": "in the fence: read, and not yet written",
 }
 FAULTS = {
     "–": "no fault",
