@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from ledger import intents, outcomes
 from ledger import states as es
 from ledger.models import Effect
-from reconciliation import cases, webhooks
+from reconciliation import cases, findings, webhooks
 from reconciliation import states as cs
 from reconciliation.models import Case
 from runs import approvals, leases, lifecycle, preview, steps, waiting
@@ -29,7 +29,8 @@ from runs.models import Approval, Run
 from tests import checker, makers
 from tests.conftest import empty_tables
 from tests.fakes import FAKE, FakeProvider, webhook
-from tests.makers import ADMIN, APPROVER, SUPPORT, WORKER
+from tests.makers import ADMIN, APPROVER, OTHER, SUPPORT, WORKER
+from tests.twin import people
 from tests.twin.interleaving import Meanwhile
 from tests.twin.outside import Outside, Packet, Worker
 
@@ -38,7 +39,12 @@ LEASE_S = 60.0
 PROMISES = {"max_in_flight_s": 60.0, "look_spacing_s": 30.0, "person_after_s": 3600.0}
 LONGER_THAN_ANY_PACKET_S = 65.0
 REFERENCES = ("PO-1", "PO-2", "PO-3")
+PATIENCE = 1
+"""How often a worker that was refused tries again before it stops."""
+OPENINGS = {"dies": 1, "sleeps": 1, "something else": 2, "no answer": 4}
+"""How many acts of a plan lead there."""
 RUNS_MAX = 6
+LOOKS_TO_PROVE = 4
 ROUNDS_MAX = 14
 
 which = st.integers(0, 11)
@@ -87,11 +93,18 @@ class Twin(RuleBasedStateMachine):
 
     # Runs and workers ------------------------------------------------------------------------------------------------
 
-    @initialize(resend=maybe, acts=some, cancelled_meanwhile=seldom)
-    def begins(self, resend: bool, acts: int, cancelled_meanwhile: bool) -> None:
+    @initialize(resend=maybe, opening=st.sampled_from(["", *OPENINGS]), acts=some, cancelled_meanwhile=seldom)
+    def begins(self, resend: bool, opening: str, acts: int, cancelled_meanwhile: bool) -> None:
+        """The first run, as it comes, or led at once to what chance comes to in hardly any history."""
         self.provider.capability = self.provider.capability.with_settings(PROMISES | {"after_absent": "resend" if resend else "ask"})
         makers.new_run(holder="", business_ref=REFERENCES[0])
-        self.claims(acts, cancelled_meanwhile)
+        self.claims(OPENINGS.get(opening, acts), cancelled_meanwhile)
+        if opening in ("dies", "sleeps") and self.about_to_write():
+            self.what_never_left_is_looked_for(0, opening == "dies", True, acts, cancelled_meanwhile)
+        elif opening == "something else" and self.outside.under_way:
+            self.something_else_comes_of_it(0, "agrees")
+        elif opening == "no answer":
+            self.claims(acts, cancelled_meanwhile)
 
     @precondition(lambda self: Run.objects.count() < RUNS_MAX)
     @rule(reference=st.sampled_from(REFERENCES), acts=some, cancelled_meanwhile=seldom)
@@ -130,6 +143,9 @@ class Twin(RuleBasedStateMachine):
             self.report(worker, unsure)
         elif worker.reports:
             self.ends(worker)
+        elif worker.refused > PATIENCE:
+            worker.gone = True
+            self.ask("stopped", lambda: leases.stopped(WORKER, worker.run.pk, worker.token))
         else:
             self.begins_to_send(worker, in_two, cancelled_meanwhile)
 
@@ -141,6 +157,7 @@ class Twin(RuleBasedStateMachine):
             self.ask("declare", lambda: declare(False))
         with self.meanwhile.during_a_fence(cancel) as met:
             permission = self.ask("begin", lambda: declare(True))
+        worker.refused += permission is None
         self.tally["cancel in the middle of a fence"] += bool(met and met[0])
         if permission is not None and permission.kind == "sending":
             worker.operation, worker.attempt = permission.effect.pk, permission.attempt.number
@@ -173,13 +190,16 @@ class Twin(RuleBasedStateMachine):
                 worker.gone = True
                 self.ask("stopped", lambda: leases.stopped(WORKER, run, token))
             case "is killed" | "is reaped":
-                worker.gone = worker.killed = True
-                if what == "is reaped":
-                    leases.gone(WORKER, worker.holder, "signal 9")
+                self.dies(worker, reaped=what == "is reaped")
             case "asks" if worker.operation is None:
                 self.ask("approval", lambda: approvals.request(WORKER, run, token, Question("confirm", "Send it?")))
             case "has a child" if Run.objects.count() < RUNS_MAX:
                 self.ask("child", lambda: makers.child_of(worker.run, token, business_ref=REFERENCES[1]))
+
+    def dies(self, worker: Worker, reaped: bool) -> None:
+        worker.gone = worker.killed = True
+        if reaped:
+            leases.gone(WORKER, worker.holder, "signal 9")
 
     def report(self, worker: Worker, unsure: bool = False) -> None:
         assert worker.operation is not None
@@ -193,14 +213,14 @@ class Twin(RuleBasedStateMachine):
         self.tell(*told)
 
     def tell(self, operation: uuid.UUID, attempt: int, verdict: str, external_id: str) -> None:
-        money = {"amount": 12500, "currency": "EUR"} if verdict == "landed" else {}
+        money = self.outside.money_of(external_id) if verdict == "landed" else {}
         used, _ = outcomes.report(WORKER, operation, attempt, verdict, external_id, **money)
         self.tally[f"report {verdict}: {used}"] += 1
 
     # The outside -----------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.outside.under_way)
-    @rule(number=which, how=st.sampled_from(["executed", "executed", "refused", "lost"]))
+    @rule(number=which, how=st.sampled_from(["executed", "executed", "differently", "refused", "lost"]))
     def a_packet_arrives(self, number: int, how: str) -> None:
         self.outside.arrive(self.outside.under_way[number % len(self.outside.under_way)], how)
         self.tally[f"packet {how}"] += 1
@@ -230,6 +250,39 @@ class Twin(RuleBasedStateMachine):
         self.outside.down = down
         makers.let_time_pass(seconds)
         self.beats()
+
+    def about_to_write(self) -> list[Worker]:
+        return [worker for worker in self.outside.workers if worker.is_about_to_write]
+
+    @precondition(lambda self: self.about_to_write())
+    @rule(number=which, dies=often, again=often, acts=some, cancelled_meanwhile=seldom)
+    def what_never_left_is_looked_for(self, number: int, dies: bool, again: bool, acts: int, cancelled_meanwhile: bool) -> None:
+        """A worker dies before its first byte, which its supervisor sees, or it only sleeps. Looks find nothing, which proves something of
+        the dead one alone; then policy or a person says what now. Chance would have to find nine acts in this order.
+        """
+        standing = self.about_to_write()
+        if dies:
+            self.dies(standing[number % len(standing)], reaped=True)
+        self.packets_land("executed")
+        self.outside.down = False
+        for _ in range(LOOKS_TO_PROVE):
+            makers.let_time_pass(LONGER_THAN_ANY_PACKET_S)
+            self.beats()
+        for case in makers.open_cases(kind=cs.ABSENT_ASK):
+            self.settle(case, again)
+        self.claims(acts, cancelled_meanwhile)
+
+    @precondition(lambda self: self.outside.under_way)
+    @rule(number=which, second=st.sampled_from(["agrees", "disagrees", ""]))
+    def something_else_comes_of_it(self, number: int, second: str) -> None:
+        """The provider carries it out for another amount and says so, which no machine settles; or people give it up."""
+        packet = self.outside.under_way[number % len(self.outside.under_way)]
+        self.outside.arrive(packet, "differently")
+        self.tally["packet differently"] += 1
+        self.webhook(*self.outside.objects[-1], times=1)
+        self.beats()
+        for case in makers.open_cases(kind=cs.CONFLICTING, effect=packet.operation) if second else ():
+            self.give_up(case, second)
 
     @rule()
     def beats(self) -> None:
@@ -265,23 +318,29 @@ class Twin(RuleBasedStateMachine):
 
     def settle(self, case: Case, again: bool = False) -> None:
         """A person who looks for themselves, and says only what they know."""
-        finding = self.finding(case, again)
+        if case.state == cs.AWAITING_SECOND:
+            self.ask("second disagrees", lambda: findings.confirm(OTHER, case.pk, False))
+        finding = people.finding(self.outside, case, again)
         if finding is not None and self.ask("case claimed", lambda: cases.claim(SUPPORT, case.pk, take_over=True)):
             settled = self.ask("settle", lambda: makers.settle(case, **finding))
             self.tally[f"case {case.kind} {finding['verdict']}: {settled.outcome if settled else 'refused'}"] += 1
 
-    def finding(self, case: Case, again: bool) -> dict[str, Any] | None:
-        if case.kind == cs.ABSENT_ASK:
-            return {"verdict": cs.SEND_AGAIN if again else cs.LEAVE}
-        if case.kind not in (cs.NOT_FOUND_SENDER_ALIVE, cs.CEILING, cs.CONFLICTING, cs.NO_LOOKUP):
-            return {"verdict": cs.SURPLUS_NAMED if case.kind == cs.DUPLICATED else cs.NOT_OURS}
-        assert case.effect_id is not None
-        if done := self.outside.executed(case.effect_id):
-            return {"verdict": cs.HAPPENED, "external_id": done[0]}
-        if not self.outside.may_still_happen(case.effect_id):
-            return {"verdict": cs.DID_NOT_HAPPEN, "sender_gone": "I ended it and waited for a minute."}
-        asleep = not any(packet.operation == case.effect_id for packet in self.outside.under_way)
-        return {"verdict": cs.DID_NOT_HAPPEN} if asleep else None  # kept, and no more: a sleeper may still write
+    @precondition(lambda self: self.doubts())
+    @rule(number=which, second=st.sampled_from(["agrees", "agrees", "disagrees", "does not come"]))
+    def a_case_is_given_up(self, number: int, second: str) -> None:
+        doubts = self.doubts()
+        self.give_up(doubts[number % len(doubts)], second)
+
+    def doubts(self) -> list[Case]:
+        """The open cases that ask whether something happened, and have no finding yet."""
+        return [case for case in makers.open_cases(kind__in=people.IN_DOUBT) if case.state != cs.AWAITING_SECOND]
+
+    def give_up(self, case: Case, second: str) -> None:
+        """Somebody says that it cannot be known, and a second person has a word on that. Facts may come nevertheless."""
+        if self.ask("case claimed", lambda: cases.claim(SUPPORT, case.pk, take_over=True)):
+            self.ask("given up", lambda: makers.settle(case, cs.CANNOT_BE_KNOWN))
+        if second != "does not come":
+            self.ask(f"second {second}", lambda: findings.confirm(OTHER, case.pk, second == "agrees"))
 
     # The end ---------------------------------------------------------------------------------------------------------
 
@@ -312,15 +371,19 @@ class Twin(RuleBasedStateMachine):
             for case in makers.open_cases():
                 if cs.VERDICTS[case.kind]:
                     self.settle(case)
-            if not Effect.objects.filter(state__in=es.OPEN).exists() and not makers.open_cases():
+            if not self.open_effects() and not makers.open_cases():
                 break
         makers.sweep()
+
+    def open_effects(self) -> list[Effect]:
+        """What is neither settled nor given up by two people."""
+        return list(Effect.objects.filter(state__in=es.OPEN, unknowable=False))
 
     def check(self) -> None:
         found = checker.violations(checker.export(received=self.outside.received))
         for reference, count in Counter(packet.reference for packet, _ in self.outside.objects).items():
             found += [f"{reference} was executed {count} times"] if count > 1 else []
-        found += [f"L1 {effect.ref} is still {effect.state} after healing" for effect in Effect.objects.filter(state__in=es.OPEN)]
+        found += [f"L1 {effect.ref} is still {effect.state} after healing" for effect in self.open_effects()]
         found += [f"L2 {run.ref} still has a lease, though everybody is gone" for run in Run.objects.filter(lease_token__isnull=False)]
         found += [f"{run.ref} is still {run.state}, though everybody is gone" for run in Run.objects.filter(state__in=rs.STOPPING)]
         assert not found + self.failed_sweeps, "\n".join(found + self.failed_sweeps)

@@ -6,7 +6,7 @@ It knows none of our code. The provider ignores idempotency keys: what reaches i
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ledger.providers.base import Found, Look, Sought
@@ -25,10 +25,16 @@ class Worker:
     """The effect that it has permission to send, with `attempt`, until it has reported on it."""
     attempt: int = 0
     wrote: bool = False
+    refused: int = 0
     gone: bool = False
     """Killed, or it has said that it acts no more: either way not one byte comes from it any more."""
     killed: bool = False
     reports: list[tuple[uuid.UUID, int, str, str]] = field(default_factory=list)
+
+    @property
+    def is_about_to_write(self) -> bool:
+        """It has its permission, and not one byte has left."""
+        return self.operation is not None and not self.wrote and not self.gone
 
     def let_go(self) -> None:
         self.operation, self.attempt, self.wrote = None, 0, False
@@ -61,11 +67,13 @@ class Outside:
         self.under_way.append(Packet(worker.operation, worker.attempt, reference, amount, currency))
 
     def arrive(self, packet: Packet, how: str) -> None:
-        """A packet is `executed`, `refused` or `lost`."""
+        """A packet is `executed`, executed `differently` (for half of the money), `refused` or `lost`."""
         self.under_way.remove(packet)
         if how == "lost":
             return
-        done = how == "executed"
+        done = how != "refused"
+        if how == "differently":
+            packet = replace(packet, amount=packet.amount // 2)
         self.received.append({"operation_id": packet.operation, "attempt": packet.attempt, "executed": done})
         number = f"S-{len(self.received)}"
         if done:
@@ -80,11 +88,15 @@ class Outside:
         found = tuple(Found(number, "landed", one.amount, one.currency, one.reference, None) for one, number in ours)
         return Look("found", found, http_status=200) if found else EMPTY
 
+    def money_of(self, external_id: str) -> dict[str, Any]:
+        """What an object moved."""
+        return next({"amount": one.amount, "currency": one.currency} for one, number in self.objects if number == external_id)
+
     def executed(self, operation: uuid.UUID) -> list[str]:
         """The provider's numbers of what this operation did."""
         return [number for packet, number in self.objects if packet.operation == operation]
 
     def may_still_happen(self, operation: uuid.UUID) -> bool:
         """Whether a byte of it is under way, or a process that may write one is alive."""
-        asleep = any(w.operation == operation and not w.wrote and not w.gone for w in self.workers)
+        asleep = any(w.operation == operation and w.is_about_to_write for w in self.workers)
         return asleep or any(packet.operation == operation for packet in self.under_way)
