@@ -103,6 +103,12 @@ class Effect(ReadOnlyUpdates):
                 opclasses=["varchar_pattern_ops"],
                 name="effect_by_business_ref",
             ),
+            models.Index(
+                fields=["run", "known_position"],
+                include=["landed_currency", "landed_amount", "amount"],
+                condition=Q(role="work", state__in=("landed", "duplicated")),
+                name="effect_landed_of_run",
+            ),
             models.Index(fields=["external_id"], condition=~Q(external_id=""), name="effect_external_id"),
             models.Index(fields=["-created_at", "-operation_id"], name="effect_newest_first"),
             models.Index(fields=["provider", "-created_at", "-operation_id"], name="effect_by_provider"),

@@ -64,11 +64,13 @@ SELECT {_SPREAD.format(_HEARD_S)}, count(*) FILTER (WHERE quiet_at IS NULL), cou
 """
 # Looking up the actions of so many runs is what takes long, so it is done once for both.
 _ENDS = """
-WITH late AS MATERIALIZED (
+WITH asked AS MATERIALIZED (
+    SELECT id, cancel_mode, cancel_position, settlement, needs_person, in_flight, in_doubt, landed
+    FROM runs_run WHERE asked_at >= %s AND asked_at < %s
+), late AS MATERIALIZED (
     SELECT r.id, coalesce(e.landed_currency, '') AS currency, coalesce(e.landed_amount, e.amount, 0) AS amount
-    FROM runs_run r JOIN ledger_effect e ON e.run_id = r.id
-    WHERE r.asked_at >= %s AND r.asked_at < %s AND r.landed > 0 AND e.role = 'work' AND e.state IN ('landed', 'duplicated')
-    AND e.known_position > r.cancel_position
+    FROM asked r JOIN ledger_effect e ON e.run_id = r.id
+    WHERE r.landed > 0 AND e.role = 'work' AND e.state IN ('landed', 'duplicated') AND e.known_position > r.cancel_position
 )
 SELECT 'late', currency, count(*), sum(amount) FROM late GROUP BY 2
 UNION ALL SELECT 'outcome', CASE
@@ -78,7 +80,7 @@ UNION ALL SELECT 'outcome', CASE
     WHEN in_doubt > 0 THEN 'checking'
     WHEN landed > 0 AND id IN (SELECT id FROM late) THEN 'landed_after'
     WHEN landed > 0 THEN 'landed_before'
-    ELSE 'not_sent' END, count(*), 0 FROM runs_run WHERE asked_at >= %s AND asked_at < %s GROUP BY 2
+    ELSE 'not_sent' END, count(*), 0 FROM asked GROUP BY 2
 """
 _TOO_LATE = """
 SELECT count(DISTINCT run_id) FROM runs_cancelrequest WHERE answer = 'already_closed' AND at >= %s AND at < %s
@@ -154,9 +156,7 @@ class Ends:
 
 def ends(within: Window) -> Ends:
     """Both, by one look at the actions of each run."""
-    with connection.cursor() as cursor:
-        cursor.execute(_ENDS, [within.since, within.until] * 2)
-        rows = cursor.fetchall()
+    rows = _rows(_ENDS, within)
     counted = {key: count for what, key, count, _ in rows if what == "outcome"}
     counted["already_closed"] = _row(_TOO_LATE, within)[0]
     late = sorted((currency, count, int(amount)) for what, currency, count, amount in rows if what == "late")
