@@ -66,13 +66,14 @@
   }
 
   // --- Announcing ------------------------------------------------------------------------------------------------------
-  let announceTimer = 0, lastCount = 0;
+  const announcing = {};
+  let lastCount = 0;
   function announce(text, urgent = false) {
     const box = $(urgent ? "#alerts" : "#announcer");
     if (!box) return;
-    clearTimeout(announceTimer);
+    clearTimeout(announcing[box.id]);
     box.textContent = "";
-    announceTimer = setTimeout(() => { box.textContent = text; }, 250);
+    announcing[box.id] = setTimeout(() => { box.textContent = text; }, 250);
   }
   function announceCount(text) {
     if (Date.now() - lastCount < 5000) return;
@@ -202,6 +203,7 @@
 
   function setState(next, since = null) {
     if (next === state) return;
+    if (state === "dead") announce("", true); // right again before the alarm was spoken
     state = next;
     everLive ||= next === "live";
     const conn = $("#conn");
@@ -261,7 +263,7 @@
     fails++;
     if (state === "live") setState("connecting");
     if (fails === 3 && !pollTimer) poll();
-    const most = fails < 30 ? Math.min(2000, 250 * 2 ** Math.min(fails, 4)) : POLL_EVERY;
+    const most = fails < 30 ? Math.min(1500, 250 * 2 ** Math.min(fails, 4)) : POLL_EVERY; // right within 2 s of the server's return
     clearTimeout(retryTimer);
     retryTimer = setTimeout(connect, most * (0.5 + Math.random() / 2));
   }
@@ -306,15 +308,17 @@
     } catch { /* the silence is noticed below */ }
   }
 
-  // The page is looked at again, the network is back, or the computer slept: believe nothing until the server has answered.
+  // The page is looked at again, the network is back, or the computer slept: believe nothing until the server has answered. A socket that
+  // was silent for longer than a heartbeat is not asked, because after a sleep it is dead and would not say so.
   function wake() {
     if (!wanted || over || paused || document.hidden) return;
-    if (socket?.readyState === 0 || (socket?.readyState === 1 && Date.now() - heardAt < 12e3)) return;
+    const silence = Date.now() - heardAt;
+    if (socket?.readyState === 0 || (socket?.readyState === 1 && silence < 12e3)) return;
+    if (silence > SILENCE) setState("dead", heardAt);
     heardAt = Math.max(heardAt, Date.now() - SILENCE + GRACE);
-    if (socket?.readyState !== 1) return connect();
-    const asked = Date.now(), mine = generation;
-    send(watching());
-    setTimeout(() => { if (mine === generation && heardAt < asked) lost(); }, 3000);
+    if (pollTimer) poll();
+    fails = 0;
+    connect();
   }
 
   let lastTick = Date.now();

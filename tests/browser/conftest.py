@@ -26,7 +26,9 @@ FLAGS = [
 SCREENSHOTS = HOME / "screenshots"
 WAIT_MS = 20_000  # less than the minute after which a page repairs itself: what was lost must not look as if it had come
 # The browser notes every answer that is no success, and a server that is not there; those are under test.
-NOT_OURS = re.compile(r"status of (4\d\d|503)|ERR_CONNECTION_REFUSED|htmx:error: (timeout|Failed to fetch)")
+NOT_OURS = re.compile(
+    r"status of (4\d\d|503)|ERR_(CONNECTION_(REFUSED|RESET)|EMPTY_RESPONSE)|/ws/ui/' failed|htmx:error: (timeout|Failed to fetch)"
+)
 
 OpenPage = Callable[..., Page]
 SignIn = Callable[..., Page]
