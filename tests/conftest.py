@@ -93,6 +93,7 @@ def empty_tables(tries: int = 5) -> None:
 def _empty_tables_once() -> None:
     with psycopg.connect(platform.OWNER_URL) as owner:
         owner.execute("LOCK TABLE runs_sealplace IN EXCLUSIVE MODE")  # no sweep of a process seals what is being removed
+        owner.execute("LOCK TABLE reconciliation_webhookevent IN EXCLUSIVE MODE")  # or makes a case of news about it
         tables = owner.execute(
             "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
             " WHERE n.nspname = 'public' AND c.relkind = 'r' AND NOT c.relispartition"

@@ -34,6 +34,9 @@ class World:
     webhook_url: str | None = None
     webhook_secret: str | None = None
     controls: Controls = field(default_factory=Controls)
+    executing: set[asyncio.Task[Any] | None] = field(default_factory=set)
+    telling: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while events are on their way to somebody."""
     cut: Callable[[Any], None] = lambda client: None
 
 
@@ -64,7 +67,7 @@ def build(world: World) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         postman = None
         if world.webhook_url and world.webhook_secret:
-            postman = asyncio.create_task(deliver_for_ever(world.store, world.webhook_url, world.webhook_secret))
+            postman = asyncio.create_task(deliver_for_ever(world.store, world.webhook_url, world.webhook_secret, world.telling))
         yield
         if postman:
             postman.cancel()
@@ -125,6 +128,14 @@ async def cancel_order(request: Request) -> Response:
 
 
 async def _execute(call: Call, execute: Callable[[], tuple[dict[str, Any], bool]], event: str, status: int) -> Response:
+    call.world.executing.add(task := asyncio.current_task())
+    try:
+        return await _past_faults(call, execute, event, status)
+    finally:
+        call.world.executing.discard(task)
+
+
+async def _past_faults(call: Call, execute: Callable[[], tuple[dict[str, Any], bool]], event: str, status: int) -> Response:
     """Take a request past every armed fault, in the order a real one would meet them."""
     call.note("arrival", door=call.door)
     done: list[tuple[dict[str, Any], bool]] = []
@@ -279,12 +290,14 @@ async def release(request: Request) -> Response:
 
 
 async def reset(request: Request) -> Response:
-    """POST /reset {store?}: disarm everything; with `store: true` also forget every order and the log."""
+    """POST /reset {store?}: disarm everything; with `store: true` also forget every order and the log, once nothing is under way."""
     world: World = request.app.state.world
     body = read_object(await request.body(), {"store"})
     dropped = world.controls.reset()
     if body.get("store") is True:
-        world.store.wipe()
+        await asyncio.gather(*filter(None, world.executing), return_exceptions=True)
+        async with world.telling:
+            world.store.wipe()
     return JSONResponse({"dropped": dropped, "store_wiped": body.get("store") is True})
 
 

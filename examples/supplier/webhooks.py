@@ -16,13 +16,14 @@ PAUSES_S = (0.5, 2.0, 8.0, 30.0, 120.0)
 _IDLE_S = 0.2
 
 
-async def deliver_for_ever(store: Store, url: str, secret: str) -> None:
-    """Send what is due until the task is cancelled."""
+async def deliver_for_ever(store: Store, url: str, secret: str, telling: asyncio.Lock) -> None:
+    """Send what is due until the task is cancelled; `telling` is held while something is on its way."""
     signer = Webhook(secret)
     async with httpx.AsyncClient(timeout=5, follow_redirects=False, trust_env=False) as client:
         while True:
-            due = store.webhooks_due()
-            await asyncio.gather(*(_deliver(store, client, url, signer, row) for row in due))
+            async with telling:
+                due = store.webhooks_due()
+                await asyncio.gather(*(_deliver(store, client, url, signer, row) for row in due))
             if not due:
                 await asyncio.sleep(_IDLE_S)
 

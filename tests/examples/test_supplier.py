@@ -222,6 +222,9 @@ class Inbox(ThreadingHTTPServer):
     def __init__(self) -> None:
         self.taken: Queue[tuple[dict[str, str], bytes]] = Queue()
         self.answers: list[int] = []
+        self.arrived: Queue[str] = Queue()
+        self.may_answer = threading.Event()
+        self.may_answer.set()
         super().__init__(("127.0.0.1", 0), _InboxHandler)
 
     @property
@@ -234,6 +237,8 @@ class _InboxHandler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
+        self.server.arrived.put(self.headers["webhook-id"])
+        self.server.may_answer.wait(10)
         self.send_response(self.server.answers.pop(0) if self.server.answers else 204)
         self.end_headers()
         self.server.taken.put((dict(self.headers.items()), body))
@@ -265,3 +270,15 @@ def test_webhooks_are_signed_and_sent_again_until_taken(tmp_path: Path, inbox: I
     assert events[0] == events[1]
     assert events[1]["data"] == placed
     assert refused[0]["webhook-id"] == taken[0]["webhook-id"] != cancelled[0]["webhook-id"]
+
+
+def test_it_forgets_only_when_nothing_is_on_its_way_any_more(tmp_path: Path, inbox: Inbox) -> None:
+    inbox.may_answer.clear()
+    with Simulator(tmp_path / "store.sqlite3", webhook_url=inbox.url, webhook_secret=SECRET) as supplier:
+        supplier.place(order("PO-22"), "key-22")
+        inbox.arrived.get(timeout=10)
+        with pytest.raises(httpx.ReadTimeout):
+            supplier.http.post("/reset", json={"store": True}, timeout=0.5)
+        inbox.may_answer.set()
+        assert supplier.http.post("/reset", json={"store": True}).json()["store_wiped"] is True
+        assert inbox.taken.qsize() == 1 and supplier.http.get("/log").json()["entries"] == []

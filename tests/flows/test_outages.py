@@ -120,6 +120,6 @@ def test_the_supplier_is_down_while_it_is_asked(flow: Flow) -> None:
     for run, reference in zip(runs, references, strict=True):
         flow.wait_status(run, "completed_reconciled")
         assert flow.at_supplier(reference) == {"arrivals": 1, "executions": 1}
-    until(lambda: not [c for c in flow.get("/cases")["results"] if c["kind"] != "orphan"], "the case to settle itself")
+    until(lambda: flow.get("/cases")["results"] == [], "the case to settle itself")
     assert flow.get(f"/cases/{case['ref']}")["finding"] == {"verdict": "settled_itself"}
     assert flow.alerts() == ["provider.down", "provider.up"]
