@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Case, Exists, OuterRef, Q, QuerySet, When
 
 from ledger import accounts, states, undo_pages
 from ledger.allowed import allowed_actions
@@ -25,6 +25,7 @@ from runs import transition
 from runs.actors import Actor
 from runs.models import Run
 from runs.pages import Standing
+from runs.wording import count
 
 Context = dict[str, Any]
 
@@ -116,9 +117,13 @@ def _line_note(entry: Mapping[str, Any]) -> str:
 
 
 def effects(run: Run, actor: Actor | None = None) -> list[Context]:
-    """The context of `runs/detail.html#effects`, oldest first, in a few queries; `case_url` and `case_ref` are left empty."""
-    rows = Effect.objects.filter(run=run).exclude(role=states.COMPENSATION).order_by("created_at", "operation_id")
-    found = list(rows.prefetch_related(*accounts.ACTING)[:EFFECTS_MAX])
+    """The effects of `runs/detail.html#effects`, oldest first, in a few queries; `case_url` and `case_ref` are left empty.
+
+    Of more than `EFFECTS_MAX` those that are not settled are chosen first, because somebody may have to act on them.
+    """
+    settled = Case(When(state__in=states.OPEN | states.DOUBT, then=0), default=1)
+    chosen = _listed(run).order_by(settled, "created_at", "operation_id").prefetch_related(*accounts.ACTING)[:EFFECTS_MAX]
+    found = sorted(chosen, key=lambda effect: (effect.created_at, effect.operation_id))
     records, now = records_of(found), transition.clock()
     shown = []
     for effect in found:
@@ -130,9 +135,20 @@ def effects(run: Run, actor: Actor | None = None) -> list[Context]:
 
 def total(run: Run, shown: list[Context]) -> int:
     """How many effects the run has of those that `effects` lists, which may be more than it listed."""
-    if len(shown) < EFFECTS_MAX:
-        return len(shown)
-    return Effect.objects.filter(run=run).exclude(role=states.COMPENSATION).count()
+    return len(shown) if len(shown) < EFFECTS_MAX else _listed(run).count()
+
+
+def counted(run: Run, shown: list[Context]) -> Context:
+    """How many there are, in words, and where the rest of them are when not all are listed."""
+    of = total(run, shown)
+    if of == len(shown):
+        return {"says": count(of, "action"), "all_url": ""}
+    says = f"{len(shown):,} of {count(of, 'action')}: those that are not settled, and the oldest"
+    return {"says": says, "all_url": f"/api/v1/runs/{run.ref}/effects"}
+
+
+def _listed(run: Run) -> QuerySet[Effect]:
+    return Effect.objects.filter(run=run).exclude(role=states.COMPENSATION)
 
 
 def effect_actions(effects: Iterable[Effect], actor: Actor) -> dict[str, Context]:

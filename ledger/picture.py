@@ -79,5 +79,5 @@ def says(shown: list[Context], total: int) -> str:
     for item in shown:
         told[_chip(item["effect"]).text] += 1
     parts = [f"{number:,} {text[:1].lower()}{text[1:]}" for text, number in sorted(told.items(), key=lambda pair: -pair[1])]
-    of = f"{count(total, 'action')}" if total == len(shown) else f"The first {len(shown):,} of {count(total, 'action')}"
+    of = f"{count(total, 'action')}" if total == len(shown) else f"{len(shown):,} of {count(total, 'action')}"
     return f"{of}: {', '.join(parts)}."

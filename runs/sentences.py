@@ -83,7 +83,7 @@ def _awaiting_approval(facts: HeaderFacts, tail: str) -> Parts:
 
 
 def _awaiting_evidence(facts: HeaderFacts, tail: str) -> Parts:
-    of_what = _unsettled(facts) if facts.unsettled else say(f"of {count(facts.actions, 'action')}")
+    of_what = say(*_unsettled(facts)) if facts.unsettled else say(f"of {count(facts.actions, 'action')}")
     return say("It stands still until we know what happened: ", of_what, ".")
 
 
@@ -157,7 +157,10 @@ def _settled(facts: HeaderFacts, tail: str, all_well: str, otherwise: str) -> Pa
     if not facts.unsettled:  # every action is settled; something else of the run is with a person, such as clean-up left behind
         cases = facts.cases_open or 1
         return say(f"{all_well}{_accounted(facts)} {count(cases, 'case')} about it {'waits' if cases == 1 else 'wait'} for a person.")
-    return say(f"{otherwise} ", _unsettled(facts), f".{person}")
+    how_many, which = _unsettled(facts)
+    if otherwise.endswith("."):
+        how_many = how_many[0].upper() + how_many[1:]
+    return say(f"{otherwise} {how_many}", which, f".{person}")
 
 
 def _accounted(facts: HeaderFacts) -> str:
@@ -173,14 +176,19 @@ def _in_effect(facts: HeaderFacts) -> str:
     return f" {count(facts.in_effect, 'action')} landed and {'is' if facts.in_effect == 1 else 'are'} in effect."
 
 
-def _unsettled(facts: HeaderFacts) -> Parts:
+def _unsettled(facts: HeaderFacts) -> tuple[str, Parts]:
     open_now = len(facts.unsettled)
     links: Parts = []
     for position, ref in enumerate(facts.unsettled[:5]):
         links += [", " if position else ": ", Ref(ref)]
     more = f" and {open_now - 5:,} more" if open_now > 5 else ""
-    verb = "is" if open_now == 1 else "are"
-    return say(f"{open_now:,} of {count(facts.actions, 'action')} {verb} not settled", links, more)
+    return _so_many(open_now, facts.actions), say(links, more)
+
+
+def _so_many(some: int, of: int) -> str:
+    if some < of:
+        return f"{some:,} of {of:,} actions {'is' if some == 1 else 'are'} not settled"
+    return "its one action is not settled" if some == 1 else f"none of its {some:,} actions is settled"
 
 
 def _presumed(facts: HeaderFacts) -> Parts:

@@ -34,6 +34,7 @@ def of_run(run: Run) -> Context:
         "approvals": [_approval(one) for one in asking.of_run(run)],
         "undos": [_undo(one) for one in _requests(run)],
         "effects": effects,
+        "effects_count": effect_pages.counted(run, effects),
         "seal": Seal.objects.filter(run=run).order_by("-first").defer("links").first(),
     }
 

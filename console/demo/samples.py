@@ -45,6 +45,7 @@ def everything() -> Context:
         ],
         "rows": [{"run": run(status, now), "reason": _reason(status), "allowed": {"cancel"}} for status in RUN_CHIPS],
         "effects": [_effect(number, *given, now) for number, given in enumerate(effects())],
+        "effects_count": {"says": f"{len(effects())} of 1,234 actions", "all_url": "#effects"},
         "run": run("cancelled_pending", now),
         "heads": [_head(status, now) for status in ("cancelling", "cancelled_unresolved", "completed")],
         "times": [_times(now, known) for known in (1, 2, 3, 4)],

@@ -94,6 +94,7 @@ def run_page(run: Run, actor: Actor, before: int | None = None) -> Context:
     return head(run, actor) | {
         "account": effect_pages.account(run, shown),
         "effects": shown,
+        "effects_count": effect_pages.counted(run, shown),
         "receipt": receipt(run),
         "family": below,
         "picture": picture(run, shown, below),

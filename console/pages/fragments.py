@@ -49,7 +49,8 @@ def account_html(run: Run, oob: bool = False) -> str:
 
 def effects_html(run: Run, oob: bool = False) -> str:
     """`<section id="run-effects">`."""
-    return render_to_string(f"{RUN}#effects", {"run": run, "effects": contexts.effects(run), "oob": oob})
+    shown = contexts.effects(run)
+    return render_to_string(f"{RUN}#effects", {"run": run, "effects": shown, "effects_count": effects.counted(run, shown), "oob": oob})
 
 
 def picture_html(run: Run, oob: bool = False) -> str:
@@ -64,7 +65,7 @@ def outside_html(run: Run, below: Family) -> dict[str, str]:
     return {
         "run-picture": render_to_string(f"{RUN}#picture", {"run": run, "picture": contexts.picture(run, shown, below)}),
         "run-account": render_to_string(f"{RUN}#account", {"run": run, "account": effects.account(run, shown)}),
-        "run-effects": render_to_string(f"{RUN}#effects", {"run": run, "effects": shown}),
+        "run-effects": render_to_string(f"{RUN}#effects", {"run": run, "effects": shown, "effects_count": effects.counted(run, shown)}),
     }
 
 

@@ -167,11 +167,13 @@ def _changed_parts(request: HttpRequest, run: Run, head: Context) -> str:
     if f"/runs/{run.ref}" not in request.headers.get("HX-Current-URL", ""):
         row = pages.row(run, actor_of(request))
         return render_to_string("runs/list.html#row", {"row": row, "oob": True}, request)
+    outside = contexts.effects(run)
     shown = head | {
         "oob": True,
         "receipt": contexts.receipt(run),
         "account": contexts.account(run),
-        "effects": contexts.effects(run),
+        "effects": outside,
+        "effects_count": effect_pages.counted(run, outside),
         "family": family.below(run),
     }
     names = ("head", "receipt", "account", "effects", "children")

@@ -247,7 +247,7 @@ def test_the_answer_was_never_recorded_and_the_worker_is_gone():
     sweep()
     said = shown(run)
     assert "We don't know yet." in said and "Don't repeat it by hand — it could happen twice." in said
-    assert "1 of 1 action is not settled" in said or "1 of 1 action are not settled" in said, said
+    assert "Nothing new can start. Its one action is not settled: E-" in said
     assert "Worker w-9 has not answered" in said and "it may still be computing" in said
     assert "Cancelled — effects pending" in said and "1 unknown" in said
     assert "accounted for" not in said
@@ -361,6 +361,20 @@ def test_the_page_takes_the_same_queries_for_many_effects():
     with CaptureQueriesContext(connection) as many:
         client.get(f"/runs/{run.ref}/")
     assert len(many) == len(few) <= 30
+
+
+def test_more_effects_than_a_page_lists_are_counted_and_those_not_settled_are_listed(monkeypatch):
+    run, token = new_run()
+    for number in range(1, 5):
+        tell(send(run, token, ref=f"PO-{number}", step=f"order-{number}"), "landed", external_id=f"SO-{number}")
+    assert "What it did outside 4 actions" in shown(run)
+    tell(send(run, token, ref="PO-5", step="order-5"), "unknown")
+    monkeypatch.setattr("ledger.pages.EFFECTS_MAX", 3)
+    page, story = person().get(f"/runs/{run.ref}/"), person("Ann", "Auditor").get(f"/audit/runs/{run.ref}/")
+    for answer in (page, story):
+        assert "3 of 5 actions: those that are not settled, and the oldest" in text(answer)
+        assert [item["effect"]["business_ref"] for item in answer.context["effects"]] == ["PO-1", "PO-2", "PO-5"]
+    assert f'href="/api/v1/runs/{run.ref}/effects"' in page.content.decode()
 
 
 def test_the_account_can_be_downloaded():

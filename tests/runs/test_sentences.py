@@ -46,6 +46,14 @@ TABLE = [
         HeaderFacts("failed_pending", actions=3, unsettled=("E-1", "E-2")),
         "It failed, and 2 of 3 actions are not settled: E-1, E-2.",
     ),
+    (
+        HeaderFacts("failed_pending", actions=1, unsettled=("E-1",)),
+        "It failed, and its one action is not settled: E-1.",
+    ),
+    (
+        HeaderFacts("cancelled_unresolved", actions=2, unsettled=("E-1", "E-2")),
+        "Nothing new can start. None of its 2 actions is settled: E-1, E-2. A person must find out.",
+    ),
     (HeaderFacts("completed", actions=2), "Finished. All 2 actions are accounted for."),
     (
         HeaderFacts("terminated", "R-1", 6, asked_by="Kim", closed_at=T, reason="hung", landed=2, unknown=1, never_sent=3),
