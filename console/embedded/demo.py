@@ -60,7 +60,12 @@ class Demo:
 
     def environment(self, kept: dict[str, str]) -> dict[str, str]:
         """What every process of the demo is told. Its database is the embedded one, by COUNTERMAND_DEMO alone."""
-        provider = {"kind": "supplier", "url": self.supplier_url, "webhook_secrets": [kept["webhook_secret"]]}
+        provider = {
+            "kind": "supplier",
+            "url": self.supplier_url,
+            "webhook_secrets": [kept["webhook_secret"]],
+            "capability": {"lookup_url": f"{self.supplier_url}/log?reference={{reference}}"},  # whatever we may not ask, a person can read
+        }
         return {
             "COUNTERMAND_DEMO": "1",
             "COUNTERMAND_HOME": str(self.home),

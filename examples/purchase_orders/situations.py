@@ -154,6 +154,16 @@ SITUATIONS: tuple[Situation, ...] = (
         controls=(_NO_EVENT, _LOST, MappingProxyType({"point": "lookup_down", "seconds": 60})),
     ),
     Situation(
+        "access_refused",
+        "Only a person can find out",
+        "The answer is lost, and for ten minutes the supplier refuses to be asked by us, so no look settles anything. Press “Settle it"
+        " by hand” at the order, claim its case, look the order up in the supplier's own log, and record what you find.",
+        "Meccanica Brambilla S.p.A.",
+        "EUR",
+        (("CHAIN-08B-1-5M", 3, "28.40"),),
+        controls=(_NO_EVENT, _LOST, MappingProxyType({"point": "lookup_unauthorized", "seconds": 600})),
+    ),
+    Situation(
         "careless",
         "A careless supplier loses its answer",
         "This supplier ignores idempotency keys, so sending again would order twice. The answer is lost; we"

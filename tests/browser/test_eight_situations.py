@@ -94,6 +94,24 @@ def test_unknown_and_being_checked(two: Two) -> None:
     two.both("#run-head .chip-big", "Cancelled — effects pending")
 
 
+def test_unknown_until_a_person_finds_out(two: Two) -> None:
+    two.start("access_refused", "Awaiting evidence")
+    two.cancel()
+    two.effect("Unknown — checking", "We don't know yet.")
+    desk = two.acts.context.new_page()  # both pages of the run stay open while it is pressed
+    desk.goto(two.acts.url)
+    desk.click("#run-effects [id^=early-case-]")
+    desk.click("#case-open-go")
+    expect(desk.locator("main h1")).to_contain_text("Order")
+    two.effect(
+        "Unknown — needs a person",
+        "A person must find out. We sent this order at",
+        "Supplier has not told us yet whether it happened. Look it up by",
+        "and record what you find. Until then this run stays unresolved.",
+    )
+    two.both("#run-head .chip-big", "Cancelled — unresolved")
+
+
 def test_already_completed(two: Two) -> None:
     two.start("in_flight", "Writing — 1 in flight")
     two.acts.click("#run-head [data-cancel]")
