@@ -12,7 +12,7 @@ from countermand.authority import Authority
 from countermand.clock import now_s
 from countermand.doors import Door
 from countermand.effects import Sent, interpret
-from countermand.errors import ControlFlow, CountermandError, Json, LeaseLost, Problem, Unreachable
+from countermand.errors import ControlFlow, CountermandError, Json, LeaseLost, Problem, Unreachable, said
 from countermand.facts import Facts
 from countermand.faultpoints import reached
 from countermand.sending import Doubt, Send, carry_out
@@ -136,7 +136,7 @@ def clean(door: Door, facts: Facts, claimed: Json, handlers: dict[str, Callable[
         return "lost"
     except Exception as error:
         log.exception("cleanup %s failed", item["key"])
-        outcome, detail = "failed", f"{type(error).__name__}: {error}"[:2000]
+        outcome, detail = "failed", said(error)
     finally:
         lease.close()
     return _finish(authority, door, item, {"lease": lease.token, "outcome": outcome, **({"detail": detail} if detail else {})})

@@ -166,6 +166,12 @@ class Pending(SendVerdict):
     """The provider took it and will decide later (give its `external_id` when there is one)."""
 
 
+def said(error: BaseException) -> str:
+    """An error as people read it on a run, 2,000 characters at most. Ours say it in a sentence; of any other the type is needed, too."""
+    sentence = str(error) if isinstance(error, CountermandError) else ""
+    return (sentence or f"{type(error).__name__}: {error}")[:2000]
+
+
 TOLD: dict[str, type[Told]] = {
     kind.__name__: kind
     for kind in (

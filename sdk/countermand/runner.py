@@ -23,6 +23,7 @@ from countermand.errors import (
     RunReleased,
     RunSuspended,
     Unreachable,
+    said,
 )
 from countermand.facts import Facts
 from countermand.lease import Lease
@@ -114,7 +115,7 @@ def _finish(run: Run, error: BaseException | None, result: Any) -> str:
             error = wrong
     if error is not None:
         log.error("run %s failed", run.ref or run.id, exc_info=error)
-        body = {"lease": run.lease.token, "outcome": "failed", "error": f"{type(error).__name__}: {error}"[:2000]}
+        body = {"lease": run.lease.token, "outcome": "failed", "error": said(error)}
     for _ in range(3):
         try:
             run.authority.act(lambda: run.authority.door.finish_run(run.id, body))

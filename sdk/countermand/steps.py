@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from countermand.errors import Json, Problem, StepTimedOut, Told, told_from
+from countermand.errors import Json, Problem, StepTimedOut, Told, said, told_from
 from countermand.suspending import suspend
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def as_stored(result: Any, key: str) -> Any:
 
 def failed(error: Exception) -> Json:
     """How a failed step is finished: a sentence for people, and as its result what rebuilds the error elsewhere."""
-    return {"outcome": "failed", "error": f"{type(error).__name__}: {error}"[:2000], "result": as_error(error)}
+    return {"outcome": "failed", "error": said(error), "result": as_error(error)}
 
 
 def as_error(error: Exception) -> Json:

@@ -181,6 +181,15 @@ def test_a_refusal_is_stored_and_told_again_on_another_worker(plane: Double, cm:
     assert len(supplier.sent) == 1 and seen[0] == seen[1]
 
 
+def test_a_run_that_fails_says_why_in_a_sentence(plane: Double, cm: Countermand) -> None:
+    refused, broken = plane.add(), plane.add()
+    supplier = Supplier(lambda op: (_ for _ in ()).throw(Refused("no")))
+    assert ends(cm, lambda run: order(run, supplier)) == "failed"
+    assert refused.error.startswith("supplier refused create_order")
+    assert ends(cm, lambda run: {}["total"]) == "failed"
+    assert broken.error == "KeyError: 'total'"
+
+
 @pytest.mark.parametrize("code", ["already_landed", "payload_mismatch", "approval_required", "provider_unknown"])
 def test_what_the_control_plane_does_not_allow_reaches_the_plan_with_its_code(plane: Double, cm: Countermand, code: str) -> None:
     plane.add()
