@@ -12,6 +12,7 @@
 
   // --- Times -----------------------------------------------------------------------------------------------------------
   let exact = cookie("times") === "exact";
+  let paper = false; // on paper every time says its day, and none is counted from now
   let clockSkew = 0; // ms to add to this computer's clock to get the server's
   const now = () => Date.now() + clockSkew;
   const isZone = (name) => { try { return !!name && !!Intl.DateTimeFormat("en-GB", { timeZone: name }); } catch { return false; } };
@@ -35,8 +36,8 @@
   }
 
   function absolute(ms, style) {
-    const today = format({ dateStyle: "short" }).format(ms) === format({ dateStyle: "short" }).format(now());
-    const sameYear = format({ year: "numeric" }).format(ms) === format({ year: "numeric" }).format(now());
+    const today = !paper && format({ dateStyle: "short" }).format(ms) === format({ dateStyle: "short" }).format(now());
+    const sameYear = !paper && format({ year: "numeric" }).format(ms) === format({ year: "numeric" }).format(now());
     const options = { hour: "2-digit", minute: "2-digit", timeZoneName: "short" };
     if (style === "seconds" || style === "ms") options.second = "2-digit";
     if (style === "ms") options.fractionalSecondDigits = 3;
@@ -48,6 +49,7 @@
   function timeWords(ms, style) {
     const age = (now() - ms) / 1000;
     if (style === "since") return duration(age);
+    if (paper) return absolute(ms, style === "ms" || style === "day" ? style : "seconds");
     if (style === "until" || style === "due") return age < 0 ? `in ${duration(-age)}` : "now";
     if (style === "ago" && !exact && age >= -5 && age < 86400) return age < 60 ? "just now" : `${duration(age < 3600 ? age - (age % 60) : age)} ago`;
     return absolute(ms, style);
@@ -439,7 +441,7 @@
     else if (at("[data-pause]")) pause();
     else if (at("[data-exact]")) toggleExact();
     else if (at("[data-hide-row]")) at("[data-row]").remove();
-    else if (at("[data-print]")) print();
+    else if (at("[data-print]")) window.print();
     for (const menu of $$("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
   });
   // A form that only asks (GET) opens the page it leads to as a dialog, like a link does.
@@ -471,6 +473,13 @@
   document.addEventListener("cm-done", (event) => { closeDialog(); if (event.detail?.announce) announce(event.detail.announce); });
   document.addEventListener("visibilitychange", wake);
   addEventListener("online", wake);
+  function print(begins) {
+    paper = begins;
+    localise();
+    for (const one of $$(begins ? "main details:not([open], .menu)" : "details[data-printed]")) { one.open = begins; one.toggleAttribute("data-printed", begins); }
+  }
+  addEventListener("beforeprint", () => print(true));
+  addEventListener("afterprint", () => print(false));
   addEventListener("pagehide", () => { generation++; socket?.close(); socket = null; });
   addEventListener("pageshow", (event) => { if (event.persisted) wake(); });
 

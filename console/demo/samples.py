@@ -254,9 +254,9 @@ def _strip() -> list[Context]:
 def _pagers() -> list[Context]:
     sizes = (25, 50, 100)
     return [
-        {"newer": "", "older": "#pager", "size": 50, "sizes": sizes, "count_text": "about 1,000,000 runs"},
-        {"newer": "#pager", "older": "#pager", "size": 25, "sizes": sizes, "count_text": "10,000+ runs"},
-        {"newer": "#pager", "older": "", "size": None, "sizes": sizes, "count_text": ""},
+        {"newer": "", "older": "#pager", "size": 50, "sizes": sizes, "count_text": "about 1,000,000 runs", "label": "First page"},
+        {"newer": "#pager", "older": "#pager", "size": 25, "sizes": sizes, "count_text": "10,000+ runs", "label": "A page between"},
+        {"newer": "#pager", "older": "", "size": None, "sizes": sizes, "count_text": "", "label": "Last page"},
     ]
 
 

@@ -29,6 +29,7 @@ pytestmark = pytest.mark.browser
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 360, "height": 780}
 ERRORS = ("400.html", "429.html", "500.html")  # nothing in a prepared world leads to these
 ONLY_PAGES = {"undo/<str:ref>/"}  # it looks like its dialogs and is none
+SAMPLES = "/demo/components/"  # each is another dialog
 UUID = "0a1b2c3d-0a1b-4c1b-8a1b-0a1b2c3d4e5f"
 
 
@@ -77,6 +78,7 @@ class Sweep:
     def __init__(self, page: Page) -> None:
         self.page, self.found = page, []  # type: ignore[var-annotated]
         self.opened: set[str] = set()
+        self.clicked: set[str] = set()
         self.bodies: set[str] = set()
 
     def check(self, where: str) -> None:
@@ -96,8 +98,10 @@ class Sweep:
         """Opens, as a dialog, everything on this page that was not opened before."""
         links = self.page.locator("a[data-dialog]")
         for href in [one.get_attribute("href") or "" for one in links.all()]:
-            if route(href) in self.opened:
+            kind = href if href.startswith(SAMPLES) else route(href)
+            if kind in self.clicked:
                 continue
+            self.clicked.add(kind)
             self.opened.add(route(href))
             self.page.locator(f'a[data-dialog][href="{href}"]').first.evaluate("(link) => link.click()")
             expect(self.page.locator("#dialogs dialog[open] #dialog-title")).to_be_visible()
@@ -127,7 +131,8 @@ def test_every_page_and_dialog(world: World, cookies: dict[str, str], house: dic
         sweeps[person].visit(address, world.url + address.format(**house))
     everybody = sweeps.values()
     broken(sweeps[""], world)
-    assert not [line for one in everybody for line in one.found]
+    found = [line for one in everybody for line in one.found]
+    assert not found, "\n".join(found)
     pages_too = set().union(*(one.bodies for one in everybody)) - ONLY_PAGES
     assert set().union(*(one.opened for one in everybody)) == pages_too, "every dialog was opened, and is a page too"
 
