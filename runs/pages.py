@@ -17,7 +17,7 @@ from runs.allowed import allowed_actions
 from runs.models import CancelRequest, Cleanup, Event, Lease, Run, Step
 from runs.sentences import HeaderFacts
 from runs.shapes import first_cancels
-from runs.wording import Parts, plain, say
+from runs.wording import Parts, plain, say, shortened
 
 Context = dict[str, Any]
 TIMELINE_PAGE = 100
@@ -49,6 +49,9 @@ def row(run: Run, actor: Actor | None = None) -> Context:
     return {"run": run, "reason": reason(run), "allowed": allowed_actions(run, actor)}
 
 
+REASON_MAX = 120
+
+
 def reason(run: Run) -> str:
     """One line beside the chip: what it waits for or why it ended, as far as the row itself says."""
     if run.needs_person:
@@ -58,7 +61,7 @@ def reason(run: Run) -> str:
     if run.quiet_basis == "presumed":
         return "its worker was never heard to stop"
     if run.error:
-        return run.error.splitlines()[0][:120]
+        return shortened(run.error.splitlines()[0], REASON_MAX)
     return waits_words(run) if run.state in (states.SCHEDULED, *states.WAITING) else ""
 
 

@@ -41,7 +41,9 @@ def start(actor: Actor, run_id: uuid.UUID, token: str, new: NewStep) -> tuple[St
     if step is not None and step.state in FINISHED:
         return step, False
     now = transition.clock()
-    position = transition.record(run, "step.started", actor, subject=new.key, data={"kind": new.kind, "epoch": run.lease_epoch})
+    position = transition.record(
+        run, "step.started", actor, subject=new.key, data={"kind": new.kind, "title": new.title, "epoch": run.lease_epoch}
+    )
     values = {
         "kind": new.kind,
         "title": new.title,
@@ -94,7 +96,7 @@ def finish(
         late = {"outcome": outcome, "result": result, "error": error, "cost": cost, "epoch": lease.epoch}
         _keep(run, step, recorded, late)
         _add_cost(run, cost)
-        data = {"outcome": outcome, "recorded": recorded, "epoch": lease.epoch, "cost": cost}
+        data = {"title": step.title, "outcome": outcome, "recorded": recorded, "epoch": lease.epoch, "cost": cost}
         transition.record(run, "step.finished", actor, subject=key, data=data)
         return step, recorded
 
@@ -170,5 +172,6 @@ def _time_out_one(due: tuple[uuid.UUID, uuid.UUID]) -> bool:
         run = transition.lock(run_id)
         if not Step.objects.filter(pk=pk, state="running").update(state="timed_out", finished_at=transition.clock()):
             return False
-        transition.record(run, "step.timed_out", actors.system("deadline"), subject=Step.objects.get(pk=pk).key)
+        step = Step.objects.get(pk=pk)
+        transition.record(run, "step.timed_out", actors.system("deadline"), subject=step.key, data={"title": step.title})
         return True

@@ -166,13 +166,14 @@ def _decided(data: dict[str, Any]) -> str:
 
 
 def _step(event: Event, what: str, data: dict[str, Any]) -> Parts:
+    name = data.get("title") or event.subject
     if what == "started":
-        return say(f"{event.subject} started")
+        return say(f"{name} started")
     if what == "timed_out":
-        return say(f"We stopped waiting for {event.subject}. That says nothing about anything that it sent")
+        return say(f"We stopped waiting for {name}. That says nothing about anything that it sent")
     recorded = str(data.get("recorded", "done"))
     words = {"late": "ended late; kept, not used", "discarded": "answered late; discarded", "failed": "failed"}.get(recorded, "done")
-    return say(f"{event.subject} {words}")
+    return say(f"{name} {words}")
 
 
 def _stop(event: Event, group: str, what: str) -> Parts:

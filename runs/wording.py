@@ -53,6 +53,14 @@ def count(n: int, noun: str, plural: str = "") -> str:
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
+def shortened(text: str, most: int) -> str:
+    """At most so many characters; what is left out leaves `…`, after a whole word where there is one."""
+    if len(text) <= most:
+        return text
+    head = text[: most - 1]
+    return f"{head.rpartition(' ')[0] or head}…"
+
+
 def duration(seconds: float) -> str:
     """Seconds as people say them, two units at most: `1.2 s`, `6 min 10 s`, `2 h 10 min`, `3 d 4 h`."""
     seconds = max(0.0, float(seconds))

@@ -102,7 +102,10 @@
     const after = document.getElementById(id) ?? document.body;
     localise(after);
     if (after.dataset.title) document.title = after.dataset.title;
-    if (after.dataset.announce && before !== after.dataset.announce) announce(after.dataset.announce);
+    if (after.dataset.announce && before !== after.dataset.announce) {
+      announce(after.dataset.announce);
+      if (id === "run-head") window.htmx.trigger($("#run-doing"), "moved"); // else a run that has ended would be doing something until asked again
+    }
     refreshActions(after);
   }
 

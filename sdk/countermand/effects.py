@@ -56,7 +56,7 @@ def effect(run: Run, body: Json, send: Send, *, key: str | None, ordinal: int | 
         return _known(run, body, send, declare_first)
     key = key or own_key(body)
     body = {**body, "lease": run.lease.token, "step": key, "ordinal": ordinal or 1}
-    start = steps.opening("tool", title=f"{body['provider']}: {body['action']} {body['business_ref']}")
+    start = steps.opening("tool", title=f"Send {body['business_ref']} to {body['provider']}")
     return Sent(steps.run_step(run, key, lambda: _known(run, body, send, declare_first), start))
 
 

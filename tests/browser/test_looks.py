@@ -124,3 +124,15 @@ def test_on_paper_and_in_forced_colours_the_picture_still_tells(world: World, bu
     expect(page.locator(".topbar")).to_be_hidden()
     expect(picture.locator(".pic-mark").first).to_be_visible()
     page.screenshot(path=SCREENSHOTS / "run-print.png", full_page=True)
+
+
+def test_a_run_that_has_ended_is_doing_nothing_any_more(world: World, busy: Run, sign_in: SignIn) -> None:
+    page = sign_in()
+    page.clock.install()
+    page.goto(f"{world.url}/runs/{busy.ref}/")
+    expect(page.locator("#conn")).to_have_text("Live")
+    expect(page.locator("#run-doing")).to_be_visible()
+    page.clock.pause_at(page.evaluate("Date.now() + 1000"))  # it does not ask by itself any more
+    world.api.post(f"/runs/{busy.ref}/cancellation", json={"mode": "terminate", "reason": "It hangs"}).raise_for_status()
+    expect(page.locator("#run-head .chip-big")).to_contain_text("Terminated")
+    expect(page.locator("#run-doing")).to_be_hidden()

@@ -13,7 +13,7 @@ from tests.browser.house import furnish
 from tests.browser.test_looks import SIDEWAYS
 from tests.world import World
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 DATED = re.compile(r"\d+ \w+ \d{4} ")
 A4 = {"width": 688, "height": 1024}  # CSS pixels between the margins of `@page`

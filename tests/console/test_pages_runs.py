@@ -461,6 +461,8 @@ def test_running_steps_say_how_far_they_are_and_whether_they_hear():
     steps.progress(run.pk, token, [{"key": "count", "progress": 0.4, "message": "40 of 100"}])
     said = shown(run)
     assert "What it is doing now" in said
+    timeline = said.partition("What happened, in order")[2]
+    assert "Count the stock started" in timeline and "print started" in timeline
     assert "Count the stock 40 % 40 % 40 of 100 hears a cancel within 0.5 s · last answered" in said
     assert "print can’t hear a cancel: it stops when it ends" in said
     part = person().get(f"/runs/{run.ref}/doing", **HTMX).content.decode()

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from runs.wording import Ref, count, duration, plain, say
+from runs.wording import Ref, count, duration, plain, say, shortened
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,11 @@ def test_count():
 def test_plain_prints_utc_and_joins_every_kind_of_part():
     at = datetime(2026, 3, 2, 14, 2, 7, tzinfo=UTC)
     assert plain(say("At ", at, None, "", [" see ", Ref("E-1")], ".")) == "At 14:02:07 UTC see E-1."
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("short", "short"), ("ten letter", "ten letter"), ("eleven char", "eleven…"), ("x" * 11, "x" * 9 + "…")],
+)
+def test_what_is_left_out_leaves_a_mark(text, expected):
+    assert shortened(text, 10) == expected

@@ -87,6 +87,8 @@ def settled(page: Page) -> None:
     """The top of a page whose content is complete: a live one has been compared with the database."""
     if page.locator("body[data-live]").count():
         expect(page.locator("#conn")).to_have_text("Live", timeout=WAIT_MS)
+    expect(page.locator("a[aria-busy=true], button[aria-busy=true]")).to_have_count(0)  # its dialog is on its way
+    page.wait_for_load_state("networkidle")  # buttons follow what was pushed
     page.evaluate("scrollTo(0, 0)")
     page.wait_for_function("document.fonts.status === 'loaded'")
 

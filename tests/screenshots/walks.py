@@ -122,6 +122,7 @@ def endings(eye: Camera) -> None:
     eye.take(page, "undo-dialog", guide="#dialogs dialog")
     page.click("#undo-go")
     expect(page.locator("#run-effects")).to_contain_text("Undo waiting for approval")
+    expect(page.locator("#dialogs dialog")).to_have_count(0)
     eye.take(page, "run-undo-asked")
 
 
