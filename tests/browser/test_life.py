@@ -46,7 +46,7 @@ def test_cancelling_picked_runs_from_the_list(world: World, queued: list[str], s
     page.fill("#bulk-reason", "Picked by mistake.")
     page.click("#bulk-go")
     page.wait_for_url(re.compile(r"/bulk/[0-9a-f-]+/$"))
-    expect(page.locator("#bulk-progress")).to_contain_text("2 = 2 accepted")
+    expect(page.locator("#bulk-progress")).to_contain_text("2 runs: 2 accepted")
     expect(page.locator("#bulk-bar")).to_have_count(0)
     photograph(page, "bulk-progress")
     page.goto(f"{world.url}/runs/{queued[2]}/")

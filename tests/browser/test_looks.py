@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 import pytest
@@ -133,6 +134,9 @@ def test_a_run_that_has_ended_is_doing_nothing_any_more(world: World, busy: Run,
     expect(page.locator("#conn")).to_have_text("Live")
     expect(page.locator("#run-doing")).to_be_visible()
     page.clock.pause_at(page.evaluate("Date.now() + 1000"))  # it does not ask by itself any more
-    world.api.post(f"/runs/{busy.ref}/cancellation", json={"mode": "terminate", "reason": "It hangs"}).raise_for_status()
+    with contextlib.closing(world.log_in("admin")) as person:
+        where = f"/api/v1/runs/{busy.ref}/cancellation"
+        plan = person.get(where).json()["plan_digest"]
+        person.post(where, json={"mode": "terminate", "reason": "It hangs", "plan_digest": plan}).raise_for_status()
     expect(page.locator("#run-head .chip-big")).to_contain_text("Terminated")
     expect(page.locator("#run-doing")).to_be_hidden()

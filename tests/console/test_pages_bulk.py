@@ -40,7 +40,7 @@ def test_picked_runs_are_counted_by_what_they_do_and_each_gets_an_answer():
     answer = sent(client, page, reason="Wrong prices.")
     job = BulkCancel.objects.get()
     assert (answer.status_code, answer.headers["Location"]) == (302, f"/bulk/{job.pk}/")
-    assert "4 = 4 still to do" in text(client.get(f"/bulk/{job.pk}/"))
+    assert "4 runs: 4 still to do" in text(client.get(f"/bulk/{job.pk}/"))
     assert 'hx-trigger="every 2s"' in client.get(f"/bulk/{job.pk}/").content.decode()
     bulk.work_off()
     response = client.get(f"/bulk/{job.pk}/")

@@ -466,7 +466,7 @@ def test_running_steps_say_how_far_they_are_and_whether_they_hear():
     assert "Count the stock 40 % 40 % 40 of 100 hears a cancel within 0.5 s · last answered" in said
     assert "print can’t hear a cancel: it stops when it ends" in said
     part = person().get(f"/runs/{run.ref}/doing", **HTMX).content.decode()
-    assert part.strip().startswith('<section class="section" id="run-doing"') and 'hx-trigger="every 5s"' in part
+    assert part.strip().startswith('<section class="section" id="run-doing"') and 'hx-trigger="every 5s, moved"' in part
     dialog = text(person().get(f"/runs/{run.ref}/cancel"))
     assert "“Count the stock” hears a cancel within 0.5 s · last answered" in dialog
     assert "“print” can’t hear a cancel: it stops when it ends" in dialog
