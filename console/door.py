@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from django.db import InterfaceError, OperationalError, close_old_connections, connection, connections
+from django.db import DatabaseError, InterfaceError, close_old_connections, connection, connections
 
+from console.problems import unanswered
 from countermand.doors import Answer
 from countermand.errors import Json, Problem, Unreachable
 from ledger import api as effects
@@ -137,7 +138,9 @@ def _told(work: Callable[[], Any]) -> Any:
         if refused.status >= 500:
             raise Unreachable(refused.detail) from refused
         raise Problem(refused.status, refused.code, refused.detail, refused.body()) from refused
-    except (OperationalError, InterfaceError) as error:
+    except (DatabaseError, InterfaceError) as error:
+        if not unanswered(error):
+            raise
         connection.close()
         raise Unreachable(f"the database did not answer: {error}") from error
 

@@ -9,11 +9,12 @@ from typing import ClassVar
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
-from django.db import connection, models, transaction
+from django.db import models, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
 from runs.actors import MACHINE_SCOPES
+from runs.turns import take_turn
 
 LIFE_DAYS_MAX = 90
 LIVE_SECRETS_MAX = 2  # the old one and the new one, while a machine is being moved over
@@ -28,12 +29,6 @@ def new_credential_id() -> str:
 def secret_hash(secret: str) -> str:
     """SHA-256 is enough for 256 random bits: there is nothing to guess, so nothing to slow down."""
     return hashlib.sha256(secret.encode()).hexdigest()
-
-
-def _take_turn(name: str) -> None:
-    """Until this transaction ends nobody else issues for this machine: rows that do not exist yet cannot be locked."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"credential {name}"])
 
 
 class Credential(models.Model):
@@ -72,7 +67,7 @@ class Credential(models.Model):
         secret = secrets.token_urlsafe(SECRET_BYTES)
         now = timezone.now()
         with transaction.atomic():
-            _take_turn(name)
+            take_turn(f"credential {name}")  # rows that do not exist yet cannot be locked
             if cls.objects.filter(name=name, revoked_at=None, expires_at__gt=now).count() >= LIVE_SECRETS_MAX:
                 raise ValidationError(f"{name} has {LIVE_SECRETS_MAX} live secrets. Revoke one first.")
             credential = cls.objects.create(

@@ -10,6 +10,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views import defaults
+from psycopg.errors import IdleInTransactionSessionTimeout
 from rest_framework import exceptions
 
 from runs.errors import Problem
@@ -83,11 +84,17 @@ def describe(error: Exception) -> dict[str, Any]:
             return document(403, str(error) or "You may not do this.")
         case RequestDataTooBig():
             return document(413, BodyTooLarge.default_detail)
-        case OperationalError() | InterfaceError():
+        case _ if unanswered(error):
             log.error("the database did not answer", exc_info=error)
             return document(503, "The database did not answer. It is not known whether anything was recorded: ask again.", "busy")
     log.error("an error nobody foresaw", exc_info=error)
     return document(500, "This is our mistake and it has been logged. It is not known whether anything was recorded: ask again.")
+
+
+def unanswered(error: Exception) -> bool:
+    """Whether the connection to the database failed, not the work. PostgreSQL files it under its internal errors that it ended a
+    transaction which stood idle too long, as one of a thread does on a machine that is too busy to let it go on."""
+    return isinstance(error, OperationalError | InterfaceError) or isinstance(error.__cause__, IdleInTransactionSessionTimeout)
 
 
 def _text(detail: Any) -> str:

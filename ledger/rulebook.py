@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from ledger import catalogue
 from ledger.models import CompensationRule
@@ -14,6 +14,7 @@ from ledger.rules import Terms
 from runs import actors, timeline, transition
 from runs.actors import Actor
 from runs.errors import Invalid, Stale
+from runs.turns import take_turn
 
 Key = tuple[str, str, str]
 AMOUNT_MAX = 10**15
@@ -69,7 +70,7 @@ def change(
     _check(provider, action, currency, new, reason)
     actor.require_recent("change the rules of undoing")
     with transaction.atomic(durable=True):
-        _take_turn(provider, action, currency)
+        take_turn("undo rule " + "\x1f".join((provider, action, currency)))  # the first version has no row to lock
         before = CompensationRule.objects.filter(provider=provider, action=action, currency=currency).order_by("-version").first()
         version = before.version if before else 0
         if seen_version is not None and seen_version != version:
@@ -113,9 +114,3 @@ def _check(provider: str, action: str, currency: str, new: NewTerms, reason: str
         raise Invalid(f"approvals must be from 1 to {APPROVALS_MAX}.", field="approvals")
     if not reason.strip():
         raise Invalid("Changing a rule needs a reason, which auditors see.", field="reason")
-
-
-def _take_turn(*key: str) -> None:
-    """Until this transaction ends nobody else writes a version of this rule: the first one has no row to lock."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", ["undo rule " + "\x1f".join(key)])

@@ -63,9 +63,10 @@ def _wait_out(held: Locked) -> None:
     record = catalogue.capability(effect.provider)
     limit = (effect.unknown_since or now) + timedelta(seconds=record.person_after_unreachable_s)
     if limit <= now:
-        since = health.unreachable_since(effect.provider)
-        why = f"{effect.provider} has not answered since {since:%Y-%m-%d %H:%M} UTC. What is unknown there is asked again by itself."
-        cases.open_without_run(cs.PROVIDER_DOWN, effect.provider, why, RECONCILER, {"since": since.isoformat() if since else None})
+        since = health.lock(effect.provider).unreachable_since  # locked, so that two sweeps open one case
+        if since is not None:
+            why = f"{effect.provider} has not answered since {since:%Y-%m-%d %H:%M} UTC. What is unknown there is asked again by itself."
+            cases.open_without_run(cs.PROVIDER_DOWN, effect.provider, why, RECONCILER, {"since": since.isoformat()})
         limit = now + timedelta(seconds=60)
     Effect.objects.filter(pk=effect.pk).update(person_after=min(limit, now + timedelta(seconds=60)))
 

@@ -27,7 +27,7 @@ def reached(provider: str) -> None:
     if lately.exists():  # a commit for each of many answers would tell nothing new
         return
     with transaction.atomic(durable=True):
-        row = _lock(provider)
+        row = lock(provider)
         was_down, alerted = row.unreachable_since, row.alerted_at
         row.last_answer_at, row.unreachable_since, row.failures, row.alerted_at, row.detail = transition.clock(), None, 0, None, ""
         row.save()
@@ -39,7 +39,7 @@ def reached(provider: str) -> None:
 def not_reached(provider: str, detail: str, denied: bool) -> None:
     """A look told us nothing. The third in a row, or being denied access once, raises the one alert."""
     with transaction.atomic(durable=True):
-        row = _lock(provider)
+        row = lock(provider)
         now = transition.clock()
         row.unreachable_since = row.unreachable_since or now
         row.failures += 1
@@ -60,7 +60,8 @@ def unreachable_since(provider: str) -> datetime | None:
     return ProviderHealth.objects.filter(pk=provider).values_list("unreachable_since", flat=True).first()
 
 
-def _lock(provider: str) -> ProviderHealth:
+def lock(provider: str) -> ProviderHealth:
+    """The row of a provider, locked until the transaction ends."""
     ProviderHealth.objects.get_or_create(pk=provider)
     return ProviderHealth.objects.select_for_update().get(pk=provider)
 

@@ -21,6 +21,7 @@ from runs import actors, states, timeline, transition
 from runs.actors import Actor
 from runs.errors import Invalid, NotFound
 from runs.models import Run
+from runs.turns import take_turn
 
 log = logging.getLogger(__name__)
 
@@ -105,6 +106,7 @@ def _record(found: list[Found], judged: Any) -> None:
     for invariant, run, sentence in found:
         first.setdefault((invariant, run), sentence)
     with transaction.atomic(durable=True):
+        take_turn("what is found in the records")
         for one in judged.select_for_update():
             if (one.invariant, one.run_id) not in first:
                 one.cleared_at, one.cleared_why = now, "A later check found nothing."

@@ -57,8 +57,7 @@ def _take_of(providers: list[str], limit: int) -> list[Ticket]:
 def _take(provider: str, limit: int) -> list[Ticket]:
     rate = catalogue.capability(provider).rate_per_s
     with transaction.atomic(durable=True):
-        ProviderHealth.objects.get_or_create(pk=provider)
-        row = ProviderHealth.objects.select_for_update().get(pk=provider)
+        row = health.lock(provider)
         now = transition.clock()
         if row.alerted_at is not None:
             return _probe(row, now)

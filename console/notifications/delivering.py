@@ -8,13 +8,14 @@ from __future__ import annotations
 import time
 from datetime import datetime, timedelta
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q
 
 from console.notifications import endpoints, sending, states
 from console.notifications.models import Delivery, Endpoint, Try
 from console.notifications.sending import Outcome
 from runs import actors, sweeps, transition
+from runs.turns import take_turn
 
 TAKEN_FOR = timedelta(minutes=1)  # more than one try can last
 AT_ONCE = 2  # senders of all workers together: slow receivers must not hold every worker
@@ -35,7 +36,7 @@ def deliver_due(limit: int = 100) -> int:
 def take() -> Delivery | None:
     """A delivery that is due, for this caller alone until its take runs out; None when there is none, or enough are being sent."""
     with transaction.atomic(durable=True):
-        _one_at_a_time()  # two that count at once would each find room for one more
+        take_turn(TAKING)  # two that count at once would each find room for one more
         now = transition.clock()
         pending = Delivery.objects.filter(state=states.PENDING)
         if pending.filter(taken_until__gt=now).count() >= AT_ONCE:
@@ -52,11 +53,6 @@ def take() -> Delivery | None:
         delivery.save(update_fields=["tries", "taken_until"])
         Try.objects.create(delivery=delivery, number=delivery.tries, at=now)
         return delivery
-
-
-def _one_at_a_time() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [TAKING])
 
 
 def deliver(delivery: Delivery) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import redirect, render, resolve_url
 from django.utils.cache import patch_vary_headers
@@ -58,7 +58,9 @@ def _answer(view: View, methods: tuple[str, ...], back: str, request: HttpReques
         return recent.ask_again(request, refused, back.format(**kwargs) or request.get_full_path())
     except Problem as problem:
         return refusal(request, problem)
-    except (OperationalError, InterfaceError) as error:
+    except (DatabaseError, InterfaceError) as error:
+        if not problems.unanswered(error):
+            raise
         log.error("the database did not answer", exc_info=error)
         said = "The database did not answer. It is not known whether anything was recorded: look again, then ask again."
         return render(request, "500.html", {"said": said}, status=503)

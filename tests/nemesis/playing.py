@@ -216,12 +216,18 @@ def _command(name: str) -> list[str]:
     return []
 
 
+def _class(raised: re.Match[str]) -> str:
+    """Django hides behind one name what PostgreSQL's own classes tell apart."""
+    ended = "idle-in-transaction timeout" in (raised[2] or "")
+    return "IdleInTransactionSessionTimeout" if ended else raised[1]
+
+
 def _exceptions(stage: Stage, written: dict[str, int]) -> dict[str, int]:
     """What was raised in the servers' logs, by its class; of a chain the last one, which is what came of it."""
     found: Counter[str] = Counter()
     for name, before in written.items():
         for trace in stage.world.log(name)[before:].split("Traceback (most recent call last):")[1:]:
             if not re.search(r"^(During handling of|The above exception)", trace, re.MULTILINE):
-                raised = re.search(r"^([A-Za-z_][\w.]*)(:|$)", trace, re.MULTILINE)
-                found[f"{name}: {raised[1] if raised else 'cut off'}"] += 1
+                raised = re.search(r"^([A-Za-z_][\w.]*)(:.*)?$", trace, re.MULTILINE)
+                found[f"{name}: {_class(raised) if raised else 'cut off'}"] += 1
     return dict(sorted(found.items()))
