@@ -6,9 +6,9 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 
-from console.pages.guard import page
+from console.pages.guard import go, page
 from console.pages.runs import actor_of
 from ledger import occurrences
 from ledger import pages as effect_pages
@@ -42,10 +42,7 @@ def _open(request: HttpRequest, effect: Effect) -> HttpResponse:
         return _dialog(request, effect, refused.status, reason=reason, problem=problem, **wrong)
     name = f"{opened.business_ref}#{opened.number}"
     messages.info(request, f"Occurrence {opened.number} is open: the first run that names it may send {name}.")
-    url = _url(effect)
-    if request.headers.get("HX-Request"):
-        return HttpResponse(status=204, headers={"HX-Redirect": url})
-    return redirect(url)
+    return go(request, _url(effect))
 
 
 def _url(effect: Effect) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 
-from console.pages.guard import page
+from console.pages.guard import go, page
 from console.pages.runs import actor_of
 from console.recent import kept
 from ledger import pages as effect_pages
@@ -71,9 +71,7 @@ def _decide(request: HttpRequest, approval: Approval, verb: str) -> HttpResponse
         return _dialog(request, fresh, verb, refused.status if not wrong else 422, problem=problem, comment=comment, **wrong)
     then = "goes on with exactly this action." if verb == "approve" else "goes on, and its plan is told no."
     messages.info(request, f"{WORDS[verb].capitalize()}. {approval.run.ref} {then}")
-    if request.headers.get("HX-Request"):
-        return HttpResponse(status=204, headers={"HX-Redirect": "/approvals/"})
-    return redirect("/approvals/")
+    return go(request, "/approvals/")
 
 
 def _dialog(request: HttpRequest, approval: Approval, verb: str, status: int = 200, **more: Any) -> HttpResponse:

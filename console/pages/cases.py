@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import content_disposition_header
 
-from console.pages.guard import page
+from console.pages.guard import go, page
 from console.pages.runs import actor_of
 from console.recent import kept
 from ledger.providers.money import BadAmount, minor_units
@@ -175,7 +175,7 @@ def record_finding(request: HttpRequest, ref: str) -> HttpResponse:
         if given.get("verdict") == "pass_on":
             findings.pass_on(actor_of(request), case.pk, given.get("notes", ""))
             messages.info(request, f"{case.ref} is back in the queue, with your notes.")
-            return _go(request, "/cases/")
+            return go(request, "/cases/")
         done = findings.settle(actor_of(request), case.pk, _finding(case, given, files.kept_by(actor_of(request), case)))
     except Problem as refused:
         if refused.status == 403:
@@ -185,13 +185,7 @@ def record_finding(request: HttpRequest, ref: str) -> HttpResponse:
         problem = {"title": "The case stays open.", "detail": done.why}
         return _page(request, case_pages.read(case.ref), 200, given=given, problem=problem)
     messages.info(request, done.why or f"{case.ref} is settled.")
-    return _go(request, _url(case))
-
-
-def _go(request: HttpRequest, url: str) -> HttpResponse:
-    if request.headers.get("HX-Request"):
-        return HttpResponse(status=204, headers={"HX-Redirect": url})
-    return redirect(url)
+    return go(request, _url(case))
 
 
 def _finding(case: Case, given: Context, files: tuple[str, ...]) -> Finding:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 
-from console.pages.guard import page
+from console.pages.guard import go, page
 from console.pages.runs import actor_of
 from ledger import pages as effect_pages
 from ledger.models import Effect
@@ -38,8 +38,7 @@ def _open(request: HttpRequest, effect: Effect) -> HttpResponse:
         if refused.status == 403:
             raise
         return _dialog(request, effect, refused.status, why=why, problem={"title": f"{refused.title}.", "detail": refused.detail})
-    url = f"/cases/{case.ref}/"
-    return HttpResponse(status=204, headers={"HX-Redirect": url}) if request.headers.get("HX-Request") else redirect(url)
+    return go(request, f"/cases/{case.ref}/")
 
 
 def _dialog(request: HttpRequest, effect: Effect, status: int = 200, **more: Any) -> HttpResponse:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
@@ -64,6 +64,15 @@ def _answer(view: View, methods: tuple[str, ...], back: str, request: HttpReques
         log.error("the database did not answer", exc_info=error)
         said = "The database did not answer. It is not known whether anything was recorded: look again, then ask again."
         return render(request, "500.html", {"said": said}, status=503)
+
+
+def go(request: HttpRequest, url: str) -> HttpResponse:
+    """To `url` when a form is done, from a dialog too. For a place of the page that it lies over the page is loaded, else it would stay."""
+    if not request.headers.get("HX-Request"):
+        return redirect(url)
+    path, _, place = url.partition("#")
+    is_here = bool(place) and urlsplit(request.headers.get("HX-Current-URL", "")).path == path
+    return HttpResponse(status=204, headers={"HX-Refresh": "true"} if is_here else {"HX-Redirect": url})
 
 
 def _to_sign_in(request: HttpRequest) -> HttpResponse:

@@ -8,7 +8,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from console.pages.guard import number, page
+from console.pages.guard import go, number, page
 from console.pages.runs import actor_of
 from console.recent import kept
 from ledger import compensations, queries, undo_api, undo_pages
@@ -51,7 +51,7 @@ def _ask(request: HttpRequest, effect: Effect) -> HttpResponse:
     what = undo_pages.shown(undo_pages.read(made.ref))
     amount = f" ({what['amount_text']})" if what["amount_text"] else ""
     messages.info(request, f"Asked to undo {what['what']}{amount}. Someone else must approve it. Request {made.ref}.")
-    return _go(request, f"/runs/{effect.run.ref}/#effect-{effect.pk}")
+    return go(request, f"/runs/{effect.run.ref}/#effect-{effect.pk}")
 
 
 def _amount(effect: Effect, text: str) -> int | None:
@@ -119,7 +119,7 @@ def _decide(request: HttpRequest, found: Compensation, verb: str) -> HttpRespons
         status = 422 if wrong else refused.status
         return _request(request, undo_pages.read(found.ref), verb, status, comment=comment, problem=problem, **wrong)
     messages.info(request, _said(undo_pages.read(found.ref), verb))
-    return _go(request, INBOX)
+    return go(request, INBOX)
 
 
 def _said(found: Compensation, verb: str) -> str:
@@ -146,9 +146,3 @@ def _request(request: HttpRequest, found: Compensation, verb: str, status: int =
 def _render(request: HttpRequest, template: str, context: dict[str, Any], status: int) -> HttpResponse:
     part = f"{template}#dialog" if request.headers.get("HX-Request") else template
     return render(request, part, context, status=status)
-
-
-def _go(request: HttpRequest, url: str) -> HttpResponse:
-    if request.headers.get("HX-Request"):
-        return HttpResponse(status=204, headers={"HX-Redirect": url})
-    return redirect(url)

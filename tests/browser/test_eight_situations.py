@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
+from ledger import rulebook
 from tests.browser.conftest import SignIn
+from tests.browser.house import TERMS, somebody
 from tests.browser.test_dashboard import start, stayed, stays
 from tests.world import World
 
@@ -80,11 +82,23 @@ def test_in_flight_and_then_confirmed(two: Two) -> None:
     two.both("#run-head .chip-big", "Cancelled")
 
 
-def test_landed_before_the_cancel(two: Two) -> None:
+@pytest.fixture
+def undo_rule(world: World) -> None:
+    rulebook.change(somebody("admin"), "supplier", "create_order", "USD", TERMS, "the rule of this test")
+
+
+def test_landed_before_the_cancel(undo_rule: None, two: Two) -> None:
     two.start("after_landing", "Running")
     two.effect("Landed")
     two.cancel()
     two.effect("Landed before the cancel", "Landed before the cancel.", "Cancelling did not change it. It is in effect now.")
+    two.acts.click("[id^=undo-]:has-text('Ask for it to be undone')")
+    two.acts.select_option("#undo-reason", "duplicate")
+    two.acts.click("#undo-go")
+    expect(two.acts.locator("main .banner")).to_contain_text("Asked to undo")
+    expect(two.acts.locator("#dialogs dialog")).to_have_count(0)
+    for page in (two.acts, two.looks):
+        expect(page.locator("#run-effects")).to_contain_text("Undo waiting for approval")
 
 
 def test_unknown_and_being_checked(two: Two) -> None:

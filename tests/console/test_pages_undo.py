@@ -133,6 +133,14 @@ def test_who_may_not_ask_has_no_button_and_no_form():
     assert not Compensation.objects.exists()
 
 
+@pytest.mark.parametrize(("here", "header"), [("search", "HX-Redirect"), ("runs/{}", "HX-Refresh")])
+def test_what_was_asked_for_from_the_runs_own_page_loads_it_again(here, header):
+    run, effect = landed()
+    given, current = {"amount": "100.00", "reason": "duplicate"}, f"http://testserver/{here.format(run.ref)}/"
+    done = sam().post(f"/effects/{effect.ref}/undo", given, HTTP_HX_CURRENT_URL=current, **HTMX)
+    assert done.status_code == 204 and header in done.headers
+
+
 @pytest.mark.parametrize("amount", ["-1", "0", "17,000", "17,00", "1e3", "NaN", "true", "1.005", "", "١٠"])
 def test_amounts_that_are_not_meant_are_refused_and_what_was_typed_stays(amount):
     _, effect = landed(amount=3000000)
