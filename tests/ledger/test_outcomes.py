@@ -74,8 +74,9 @@ def test_no_such_attempt_effect_or_verdict(sent):
     for number in (0, 2):
         with refused("not_found"):
             outcomes.report(WORKER, sent.effect.pk, number, "landed", "S-1")
-    with refused("not_found"):
+    with refused("not_found") as told:
         outcomes.report(WORKER, uuid.uuid4(), 1, "landed")
+    assert "operation id" in told.value.detail
     with refused("invalid"):
         tell(sent, "absent")
     with pytest.raises(NotAllowed):
@@ -115,6 +116,17 @@ def test_doubt_is_remembered_and_pending_is_none(sent):
     assert fresh(sent.effect.run).doubted == 0
     tell(sent, "landed")
     assert fresh(sent.effect.run).doubted == 0
+
+
+def test_the_checks_of_a_doubt_are_counted_from_its_beginning(fake):
+    run, token = new_run()
+    sent = send(run, token, provider="fake")
+    tell(sent, "unknown")
+    assert again(sent).looks == 0
+    assert look(6) == ["empty"]
+    assert again(sent).looks == 1
+    tell(sent, "pending")
+    assert (again(sent).state, again(sent).looks) == ("pending", 0)
 
 
 def test_a_repetition_after_another_outcome_is_no_news(sent, fake):
