@@ -109,10 +109,15 @@ def narrow(actor: Actor, rows: QuerySet[Run], wanted: RunFilter) -> QuerySet[Run
         # No run is started before it is created: so the list's own order, too, can begin at the right place.
         rows = rows.filter(started_at__lt=wanted.started_to, created_at__lt=wanted.started_to)
     if wanted.cancelled_by:
-        accepted = CancelRequest.objects.filter(answer="accepted")
-        stopped = [accepted.filter(asked).values("run") for asked in _asked_by(actor, wanted.cancelled_by)]
-        rows = rows.filter(pk__in=stopped[0].union(*stopped[1:]))
+        rows = rows.filter(pk__in=stopped_by(actor, wanted.cancelled_by))
     return rows.filter(Q(*_named(wanted.q.strip()), _connector=Q.OR)) if wanted.q.strip() else rows
+
+
+def stopped_by(actor: Actor, who: str) -> QuerySet[Any]:
+    """The ids of the runs that somebody stopped, each once."""
+    accepted = CancelRequest.objects.filter(answer="accepted")
+    first, *others = (accepted.filter(asked).values("run").distinct() for asked in _asked_by(actor, who))
+    return first.union(*others)
 
 
 def _asked_by(actor: Actor, who: str) -> list[tuple[str, str]]:

@@ -10,8 +10,9 @@ import pytest
 from django.db.models import Q
 
 from ledger.models import Effect
-from runs import planning, preview, queries
+from runs import listing, planning, preview, queries
 from runs.actors import Actor
+from runs.listing import Wanted
 from runs.models import CancelRequest, Run
 from runs.queries import RunFilter
 from tests.makers import ADMIN, OTHER, SUPPORT, WORKER, cancel, child_of, fresh, new_run, send, tell
@@ -103,6 +104,8 @@ def test_the_runs_that_somebody_stopped_are_listed_once_each_in_the_order_of_the
             several = (value,) if name in ("agent", "status") else value
             wanted = RunFilter(cancelled_by=who, **{name: several})
             assert walked(SUPPORT, wanted, 2) == expected(SUPPORT, who, **{name: value}), (who, name)
+        counted = listing.count_text(SUPPORT, Wanted(RunFilter(cancelled_by=who)))
+        assert counted.removesuffix("s") == f"{len(expected(SUPPORT, who))} run", who
         assert walked(SUPPORT, RunFilter(cancelled_by=who, q="PO-1"), 2) == expected(SUPPORT, who, business_ref="PO-1"), who
         rows = queries.narrow(SUPPORT, Run.objects.all(), RunFilter(cancelled_by=who))
         assert sorted(run.pk for run in rows) == sorted(run.pk for run in expected(SUPPORT, who)), who
