@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from ledger import compensations, executing, intents, leaving, occurrences, outcomes
+from ledger import absences, compensations, executing, intents, leaving, occurrences, outcomes
 from reconciliation import cases, findings, looks
 from reconciliation.evidence import Finding
 from runs import actors, cancellation, cleaning, leases, lifecycle, sealing, steps
@@ -45,6 +45,7 @@ def verbs() -> dict[str, Callable[[], Any]]:
         "cancel by key": lambda: cancellation.cancel_by_key(SUPPORT, "purchase-order", "k"),
         "declare": lambda: intents.declare(WORKER, run.pk, token, nonce(), intent(ref="PO-9")),
         "report": lambda: outcomes.report(WORKER, sent.pk, 1, "landed", "S-1"),
+        "ask after all": lambda: absences.ask(WORKER, sent.pk),
         "open an occurrence": lambda: occurrences.open_next(OPENER, "fake", "charge", "PO-3", "stolen"),
         "leave": lambda: leaving.leave_in_place(SUPPORT, effect.pk, "kept"),
         "ask for an undo": lambda: ask(effect),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ledger import intents, outcomes
+from ledger import absences, intents, outcomes
 from ledger.models import Attempt, Effect
 from ledger.operations import operation_id
 from reconciliation import webhooks
 from runs import cancellation, leases, steps, waiting
+from runs.models import Event
 from tests import fakes
 from tests.makers import (
     SUPPORT,
@@ -18,6 +19,7 @@ from tests.makers import (
     claim,
     fresh,
     intent,
+    kinds,
     let_time_pass,
     look,
     new_run,
@@ -327,6 +329,28 @@ def test_that_a_run_was_cancelled_does_not_decide_for_another(fake):
     assert (fresh(other).state, fresh(run).status) == ("scheduled", "cancelled_reconciled")
     other, other_token = claim("w-4")
     assert send(other, other_token, provider="fake").kind == "sending"
+
+
+def test_only_what_nobody_decided_is_asked_about_after_all(fake):
+    run, token = new_run()
+    first = proved_absent(run, token)
+    cancel(run)
+    for _ in range(2):
+        absences.ask(WORKER, first.effect.pk)
+        assert again(first).release == "asked"
+    asked = Event.objects.filter(run=run, subject=first.effect.ref, data__release="asked")
+    assert [event.kind for event in asked] == ["effect.evidence"], "and that is on record, once"
+    sweep()
+    (case,) = open_cases()
+    settle(case, "leave")
+    other, other_token = new_run("w-3")
+    landed = send(other, other_token, provider="fake", ref="PO-2")
+    tell(landed, "landed")
+    before = kinds(run), kinds(other)
+    for effect in (first.effect, landed.effect):
+        absences.ask(WORKER, effect.pk)
+    assert (again(first).release, again(landed).release) == ("left", "")
+    assert (kinds(run), kinds(other)) == before
 
 
 @pytest.mark.parametrize("window_s", [7200, 60])

@@ -57,7 +57,7 @@ def test_the_first_declare_spends_it_and_the_provider_can_tell_the_two_apart(fak
     other, other_token = new_run("w-3")
     with refused("occurrence_not_open") as told:
         send(other, other_token, provider="fake", occurrence=2)
-    assert second.effect.ref in told.value.detail
+    assert told.value.detail.startswith("Occurrence 2 of PO-1042 was used by ") and second.effect.ref in told.value.detail
     tell(second, "unknown")
     fake.answer = found
     look(6)

@@ -32,7 +32,7 @@ _OWN = {
     "runs/closing.py": ("closing", "cancellation", "deliveries"),
     "ledger/absences.py": ("intents",),
     "ledger/facts.py": ("outcomes",),
-    "ledger/timetable.py": ("looks", "ceilings", "intents", "outcomes"),
+    "ledger/timetable.py": ("looks", "ceilings", "intents", "outcomes", "findings"),
     "ledger/reversals.py": ("compensations",),
     "ledger/undoing.py": ("executing",),
     "ledger/surplus.py": ("second_object",),

@@ -96,6 +96,13 @@ def test_pending_ends_at_final_by(fake):
     assert [case.kind for case in open_cases()] == ["ceiling"]
 
 
+def test_what_is_unknown_does_not_wait_until_its_provider_decides(fake):
+    fake.promise(final_within_s=2 * DAY)
+    _, sent = unknown()
+    effect = again(sent)
+    assert (effect.person_after - effect.unknown_since).total_seconds() == HOUR and effect.final_by is None
+
+
 def test_looks_that_nobody_takes_put_off_no_ceiling(fake):
     unknown()
     let_time_pass(HOUR + 1)
