@@ -11,10 +11,9 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import SignIn
 from tests.world import World
 
-pytestmark = pytest.mark.browser
-
 STORM_S = 30 if os.environ.get("COUNTERMAND_FAULTS") == "all" else 6
 RATE_HZ = 5
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(90 + 8 * STORM_S)]  # on a loaded machine each run of a storm takes its time
 ROW_UNDER_POINTER = "(at) => document.elementFromPoint(...at)?.closest('[data-row]')?.id"
 
 

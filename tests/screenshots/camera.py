@@ -67,6 +67,11 @@ class Camera:
         page.set_viewport_size({"width": SIZES["wide"][0], "height": SIZES["wide"][1]})
         page.emulate_media(color_scheme="light")
 
+    def detail(self, page: Page, name: str, part: str) -> None:
+        """Only a part of a page, and only for the guide."""
+        if self.guide:
+            self._for_the_guide(page, name, part)
+
     def _for_the_guide(self, page: Page, name: str, part: str) -> None:
         assert self.guide is not None
         page.set_viewport_size({"width": GUIDE_WIDTH, "height": 760})

@@ -64,6 +64,7 @@ def in_flight(eye: Camera) -> None:
     expect(page.locator(CHIP)).to_have_text("Cancelled")
     expect(page.locator("#run-account")).to_contain_text("version")
     eye.take(page, "run-cancelled", guide="screen")
+    eye.detail(page, "run-picture", "#run-picture")
 
 
 def before_send(eye: Camera) -> None:
