@@ -16,6 +16,7 @@ from runs import actors
 from runs.actors import Actor
 from runs.models import Event
 from tests import platform
+from tests.fakes import FAKE
 from tests.makers import (
     ADMIN,
     APPROVER,
@@ -23,11 +24,15 @@ from tests.makers import (
     OTHER,
     SUPPORT,
     WORKER,
+    again,
     assert_counters,
+    child_of,
     kinds,
     let_time_pass,
+    new_run,
     open_cases,
     refused,
+    send,
     settle,
     sweep,
     tell,
@@ -169,6 +174,35 @@ def test_whoever_started_the_run_does_not_approve_it():
         approve(request, APPROVER)
     assert told.value.detail.startswith("You started this run")
     assert approve(request, APPROVER2).state == "approved"
+
+
+def test_whoever_started_the_run_at_the_top_does_not_approve_it_either():
+    parent, token = new_run()
+    child, child_token = child_of(parent, token, "w-2")
+    sent = send(child, child_token, ref="PO-1", provider=FAKE, action="charge", amount=10000, currency="EUR")
+    tell(sent, "landed", external_id="CH-1")
+    tamper("UPDATE runs_run SET owner = %s WHERE id = %s", APPROVER.id, parent.pk)
+    request = ask(again(sent))
+    with refused("same_person") as told:
+        approve(request)
+    assert told.value.detail.startswith("You started this run")
+
+
+def test_whoever_recorded_evidence_that_settled_nothing_does_not_approve_it(known):
+    both = replace(APPROVER, id="u-both", name="Both", scopes=APPROVER.scopes | SUPPORT.scopes)
+    known.actors.append(both)
+    run, token = new_run()
+    sent = send(run, token, ref="PO-1", provider=FAKE, action="charge", amount=10000, currency="EUR")
+    for _ in range(3):
+        let_time_pass(3700)
+        sweep()
+    (case,) = open_cases()
+    assert settle(case, "did_not_happen", actor=both).outcome == "kept"
+    tell(sent, "landed", external_id="CH-1")
+    request = ask(again(sent))
+    with refused("same_person") as told:
+        approve(request, both)
+    assert told.value.detail.startswith("You recorded the evidence")
 
 
 def test_whoever_settled_its_case_does_not_approve_it(refunding, known):

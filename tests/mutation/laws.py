@@ -33,7 +33,7 @@ _OWN = {
     "ledger/absences.py": ("intents",),
     "ledger/facts.py": ("outcomes",),
     "ledger/timetable.py": ("looks", "ceilings", "intents", "outcomes", "findings"),
-    "ledger/reversals.py": ("compensations",),
+    "ledger/reversals.py": ("compensations", "executing"),
     "ledger/undoing.py": ("executing",),
     "ledger/surplus.py": ("second_object",),
 }
