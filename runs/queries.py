@@ -77,6 +77,7 @@ def find_runs(actor: Actor, wanted: RunFilter, cursor: str | None = None, limit:
     return page_of_runs(actor, readable(actor, Run.objects.all()), wanted, cursor, limit)
 
 
+@planned_by_value()
 def page_of_runs(actor: Actor, rows: QuerySet[Run], wanted: RunFilter, cursor: str | None, limit: int) -> Page[Run]:
     """A page of those of the rows that the filter lets through, newest first. Raises `Invalid` for a cursor that is not ours."""
     by_name = bool(wanted.q.strip()) and not wanted.cancelled_by
