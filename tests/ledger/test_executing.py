@@ -180,6 +180,18 @@ def test_the_providers_own_undo_is_counted_once_and_given_back_when_it_fails(ref
     assert ask(effect, 10000).state == "requested"
 
 
+def test_a_part_that_is_told_as_a_sum_is_counted_and_leaves_the_rest_in_effect(refunding):
+    """The provider does not say which undo it was, only that so much of it is undone by now."""
+    _, effect = landed()
+    told = webhook("reversed", op=effect.pk, reference="PO-1", external_id="CH-PO-1", amount=4000, currency="EUR")
+    webhooks.receive(FAKE, {"signature": "good"}, told)
+    webhooks.process_due()
+    assert again(effect).state == "landed"
+    assert "€40.00 EUR of it is undone." in says(effect)
+    with refused("exceeds_landed"):
+        ask(effect, 6001)
+
+
 def test_all_of_it_undone_elsewhere_reads_undone_by_the_provider(refunding):
     run, effect = landed(closed=True)
     told = webhook("landed", reference="", external_id="RE-9", amount=10000, currency="EUR", undoes="CH-PO-1")
@@ -373,6 +385,7 @@ def test_a_webhook_of_the_original_that_our_undo_caused_is_the_undos_evidence(re
     webhooks.receive(FAKE, {"signature": "good"}, told)
     webhooks.process_due()
     assert (again(effect).state, now(request).effect.state, now(request).effect.external_id) == ("landed", "landed", "RF-1")
+    assert Evidence.objects.get(effect=effect, source="webhook").used_as == "agrees", "the original keeps what was said of it, too"
     assert bucket(run) == "undone"
     assert_counters(run)
 
