@@ -165,20 +165,27 @@ def _query(values: dict[str, Any]) -> QueryDict:
     return QueryDict(urlencode(values, doseq=True))
 
 
-def count_text(actor: Actor, wanted: Wanted) -> str:
-    """How many there are: exact up to 10,000, beyond that an estimate of the whole table or `10,000+`; `many` when counting takes long."""
+def count_text(actor: Actor, wanted: Wanted, shown: Page[Run]) -> str:
+    """How many there are: exact up to 10,000, beyond that an estimate of the whole table or `10,000+`; `many` when counting takes long.
+    A list that is whole on the page that is shown needs no counting."""
+    if shown.next is None and shown.previous is None:
+        return _runs(len(shown.items))
     try:
         with within(COUNT_ALLOWED_MS) if wanted.narrows else nullcontext():
             number = _count(_to_count(actor, wanted))
     except TooLong:
         return "many runs"
     if number <= COUNT_MAX:
-        return f"{number:,} run{'' if number == 1 else 's'}"
+        return _runs(number)
     if wanted.narrows:
         return f"{COUNT_MAX:,}+ runs"
     with connection.cursor() as cursor:
         cursor.execute("SELECT greatest(reltuples, %s)::bigint FROM pg_class WHERE oid = 'runs_run'::regclass", (COUNT_MAX,))
         return f"about {cursor.fetchone()[0]:,} runs"
+
+
+def _runs(number: int) -> str:
+    return f"{number:,} run{'' if number == 1 else 's'}"
 
 
 _AGENTS = """
