@@ -6,6 +6,7 @@ Each look is one hop to a thread: it knows the bearer anew, looks, and gives its
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -26,6 +27,7 @@ from runs.parsing import parse, read_json, read_query
 from runs.tail import Seen, Watch, tail
 
 View = Callable[[HttpRequest], Awaitable[HttpResponse]]
+SHARE_WAITED = (0.7, 1.0)
 in_a_thread = partial(database_sync_to_async, thread_sensitive=False)
 
 
@@ -129,7 +131,8 @@ def _has_lines(answer: Answer) -> bool:
 
 async def _until(watch: Watch, wait_s: float, look: Callable[[], Awaitable[Answer]], good: Callable[[Answer], bool]) -> Answer:
     """Look until the answer is good or the time is over. Every look comes after the watch was set, so that no news is missed."""
-    until_s = time.monotonic() + wait_s
+    # Those that came together, as after a restart, do not come back together.
+    until_s = time.monotonic() + wait_s * random.uniform(*SHARE_WAITED)  # noqa: S311 - nothing is kept secret by it
     while True:
         answer = await look()
         left_s = until_s - time.monotonic()

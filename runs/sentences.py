@@ -198,7 +198,10 @@ def _presumed(facts: HeaderFacts) -> Parts:
 
 
 def _why(facts: HeaderFacts) -> str:
-    return f' Error: "{facts.error.rstrip(".")}".' if facts.error else ""
+    error = facts.error.rstrip(".")
+    if not error:
+        return ""
+    return f" Error: “{error}”." if '"' in error else f' Error: "{error}".'  # one that quotes somebody itself stays readable
 
 
 _BY_STATE: dict[str, Callable[[HeaderFacts, str], Parts]] = {

@@ -25,6 +25,7 @@ HISTORY_BLOCKS = 2
 SENDERS = 10
 SENDING_S = 4.0
 CANCELS = 20
+APART_S = 0.022
 
 
 @dataclass
@@ -85,8 +86,9 @@ async def _meet(url: str, token: str, size: int) -> Met:
     limits = httpx.Limits(max_connections=size + SENDERS * 2 + 5)
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60, limits=limits, trust_env=False) as client:
         runs = await _all((_begin(client) for _ in range(size)), SENDERS)
-        polls = {run["run"]["id"]: asyncio.create_task(_hear(client, run)) for run in runs}
-        await asyncio.sleep(1)
+        # They come one after the other, as if they had long been there; all at once is another question.
+        polls = {run["run"]["id"]: asyncio.create_task(_hear(client, run, place * APART_S)) for place, run in enumerate(runs)}
+        await asyncio.sleep(1 + size * APART_S)
         cancelled = random.Random(size).sample(runs, min(CANCELS, size))
         sending, since = runs[:SENDERS], time.perf_counter()
         sent = sum(await asyncio.gather(*(_send(client, run, since + SENDING_S) for run in sending)))
@@ -129,8 +131,9 @@ async def _send(client: httpx.AsyncClient, run: dict[str, Any], until: float) ->
     return done
 
 
-async def _hear(client: httpx.AsyncClient, run: dict[str, Any]) -> float:
-    """When the run's long poll said that it is cancelled."""
+async def _hear(client: httpx.AsyncClient, run: dict[str, Any], after_s: float) -> float:
+    """When the run's long poll, which begins after so long, said that it is cancelled."""
+    await asyncio.sleep(after_s)
     query = {"runs": f"{run['run']['id']}:{run['lease']['epoch']}", "wait_s": 25}
     while not (await client.get("/directives", params=query)).raise_for_status().json()["directives"]:
         pass

@@ -28,6 +28,10 @@ TABLE = [
         HeaderFacts("failing", error="no stock", cleanups_open=1),
         'It failed. Error: "no stock". Nothing new can start. Waiting for: 1 clean-up step.',
     ),
+    (
+        HeaderFacts("failing", error='Supplier refused it: "no stock".', cleanups_open=1),
+        'It failed. Error: “Supplier refused it: "no stock"”. Nothing new can start. Waiting for: 1 clean-up step.',
+    ),
     (HeaderFacts("cancelled", actions=4), "Stopped. All 4 actions are accounted for."),
     (HeaderFacts("cancelled", actions=0), "Stopped. It had sent nothing."),
     (
