@@ -11,7 +11,7 @@ import statistics
 import time
 import uuid
 from collections.abc import Awaitable, Iterable
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ SENDERS = 10
 SENDING_S = 4.0
 CANCELS = 20
 APART_S = 0.022
+POLLS_OF_A_CLIENT = 25
 
 
 @dataclass
@@ -83,11 +84,20 @@ def _web() -> Any:
 async def _meet(url: str, token: str, size: int) -> Met:
     """Start the runs, each with a long poll of its own, send from ten at a time, and cancel some of them meanwhile."""
     headers = {"Authorization": f"Bearer {token}"}
-    limits = httpx.Limits(max_connections=size + SENDERS * 2 + 5)
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60, limits=limits, trust_env=False) as client:
+
+    def new_client() -> httpx.AsyncClient:
+        return httpx.AsyncClient(base_url=url, headers=headers, timeout=60, trust_env=False)
+
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(new_client())
+        # A client goes through all of its connections for every request: a thousand in one would measure the client.
+        waiting = [await stack.enter_async_context(new_client()) for _ in range(0, size, POLLS_OF_A_CLIENT)]
         runs = await _all((_begin(client) for _ in range(size)), SENDERS)
         # They come one after the other, as if they had long been there; all at once is another question.
-        polls = {run["run"]["id"]: asyncio.create_task(_hear(client, run, place * APART_S)) for place, run in enumerate(runs)}
+        polls = {
+            run["run"]["id"]: asyncio.create_task(_hear(waiting[place // POLLS_OF_A_CLIENT], run, place * APART_S))
+            for place, run in enumerate(runs)
+        }
         await asyncio.sleep(1 + size * APART_S)
         cancelled = random.Random(size).sample(runs, min(CANCELS, size))
         sending, since = runs[:SENDERS], time.perf_counter()
