@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import SignIn
 from tests.browser.house import disagreement
@@ -55,6 +55,23 @@ def test_a_double_click_and_a_second_tab_cancel_once(world: World, sign_in: Sign
     expect(second.locator("main")).to_contain_text("Your click changed nothing.")
     assert kinds(world, ref)["cancel.accepted"] == 1
     expect(page.locator(".chip-big")).to_have_text("Cancelling")
+
+
+def test_a_click_shows_at_once_while_its_question_is_on_the_way(world: World, sign_in: SignIn) -> None:
+    ref, _ = held(world)
+    page = sign_in()
+    on_the_way: list[Route] = []
+    page.route("**/cancel", lambda route: on_the_way.append(route))  # Playwright cannot wrap a method of a list
+    for path, asks in ((f"/runs/{ref}/", "#run-head [data-cancel]"), ("/runs/?status=running", "[data-row] [data-cancel]")):
+        page.goto(f"{world.url}{path}")
+        button = page.locator(asks).first
+        expect(button).to_have_css("opacity", "1")
+        button.click()
+        expect(button).to_have_css("opacity", "0.55")
+        expect(page.locator("#dialogs dialog")).to_have_count(0)
+        on_the_way.pop().continue_()
+        expect(page.locator("#dialogs dialog")).to_be_visible()
+        expect(button).to_have_css("opacity", "1")
 
 
 def test_a_termination_on_an_old_question_is_asked_again(world: World, sign_in: SignIn) -> None:
