@@ -255,7 +255,8 @@ def draw(run: Run, lanes: Sequence[Lane], records: Sequence[Record], says: str, 
         if record.kind in _PHASES:
             by_subject.setdefault((record.kind.partition(".")[0], record.subject), []).append(record)
     closing = next((record for record in records if record.kind in _CLOSING), None)
-    drawn = [_lane(lane, by_subject, closing, places) for lane in lanes]
+    quiet = next((record for record in records if record.kind == QUIET), None)
+    drawn = [_lane(lane, by_subject, quiet, closing, places) for lane in lanes]
     rules = [_rule(record, places) for record in records if record.kind == QUIET or record.seq == run.cancel_position]
     return Picture(tuple(sorted(drawn, key=_first)), tuple(rules), says, left_out)
 
@@ -282,24 +283,29 @@ class _Places:
         return ", before the cancel" if seq < self._cancel else ", after the cancel"
 
 
-def _lane(lane: Lane, by_subject: Mapping[tuple[str, str], list[Record]], closing: Record | None, places: _Places) -> Drawn:
+def _lane(
+    lane: Lane, by_subject: Mapping[tuple[str, str], list[Record]], quiet: Record | None, closing: Record | None, places: _Places
+) -> Drawn:
     bars: list[Bar] = []
     marks: list[Mark] = []
     for strand in lane.strands:
         records = by_subject.get((strand.group, strand.subject), [])
         if records:
-            ended = _ended(strand, records, closing)
+            ended = _ended(strand, records, quiet, closing)
             bars += _bars(records, ended, places)
             marks.append(_mark(strand, ended, places))
     return Drawn(lane, tuple(bars), tuple(marks))
 
 
-def _ended(strand: Strand, records: list[Record], closing: Record | None) -> Record | None:
+def _ended(strand: Strand, records: list[Record], quiet: Record | None, closing: Record | None) -> Record | None:
     """The record at which it came to rest; None while it goes on."""
     last = records[-1]
     if _PHASES[last.kind] == "rest":
         return last
-    return closing if closing and strand.ends_with_run and closing.seq > last.seq else None
+    if closing is None or not strand.ends_with_run or closing.seq < last.seq:
+        return None
+    # A step that nobody ended stopped with its worker; a clean-up may still come until the run closes.
+    return quiet if quiet and strand.group == "step" and quiet.seq > last.seq else closing
 
 
 def _bars(records: list[Record], ended: Record | None, places: _Places) -> Iterable[Bar]:

@@ -64,6 +64,12 @@ def test_a_step_that_never_ended_ends_with_its_run():
     assert lane.marks[0].position == 7
 
 
+def test_a_step_that_never_ended_acts_no_longer_than_its_worker():
+    told = [(2, "step.started", "S"), (5, "run.quiet", ""), (7, "run.cancelled", "")]
+    (lane,) = drawn(told, group="step", subjects=("S",)).lanes
+    assert lane.marks[0].position == 5
+
+
 def test_a_step_and_a_cleanup_of_one_name_are_not_mixed_up():
     told = [(2, "step.started", "hold"), (3, "cleanup.registered", "hold"), (4, "step.finished", "hold"), (8, "cleanup.done", "hold")]
     (step,) = drawn(told, group="step", subjects=("hold",)).lanes
