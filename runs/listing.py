@@ -165,10 +165,10 @@ def _query(values: dict[str, Any]) -> QueryDict:
     return QueryDict(urlencode(values, doseq=True))
 
 
-def count_text(actor: Actor, wanted: Wanted, shown: Page[Run]) -> str:
+def count_text(actor: Actor, wanted: Wanted, shown: Page[Run], place: str | None = None) -> str:
     """How many there are: exact up to 10,000, beyond that an estimate of the whole table or `10,000+`; `many` when counting takes long.
-    A list that is whole on the page that is shown needs no counting."""
-    if shown.next is None and shown.previous is None:
+    A list that is whole on the page shown (at `place`) needs no counting; a later page that is empty may be one that its runs left."""
+    if shown.next is None and shown.previous is None and (shown.items or not place):
         return _runs(len(shown.items))
     try:
         with within(COUNT_ALLOWED_MS) if wanted.narrows else nullcontext():

@@ -47,7 +47,7 @@ def page(actor: Actor, wanted: Wanted, place: str, size: int) -> Page:
         items.reverse()
     older = f"o{_key(items[-1])}" if items and (more or backwards) else ""
     newer = f"n{_key(items[0])}" if items and (more if backwards else key is not None) else ""
-    return Page(items, older, newer, _counted(chosen) if older or newer else f"{len(items):,}")
+    return Page(items, older, newer, _counted(chosen) if older or newer or (key and not items) else f"{len(items):,}")
 
 
 def _key(event: Event) -> str:

@@ -58,7 +58,7 @@ def _list(request: HttpRequest) -> dict[str, Any]:
             "older": _at(request, found.next),
             "size": size,
             "sizes": listing.SIZES,
-            "count_text": listing.count_text(actor, wanted, found),
+            "count_text": listing.count_text(actor, wanted, found, cursor),
         },
         "empty": None if found.items else _empty(wanted),
         **_strip(request, actor),

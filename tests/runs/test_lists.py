@@ -146,3 +146,13 @@ def test_a_list_that_is_whole_on_its_page_is_counted_from_it(many: None, django_
     with django_assert_num_queries(0):
         assert listing.count_text(SUPPORT, wanted, shown) == f"{len(shown.items)} runs"
     assert shown.items
+
+
+def test_a_page_that_its_runs_have_left_does_not_say_that_there_are_none(many: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "COUNT_ALLOWED_MS", 60_000)
+    wanted = Wanted(RunFilter(agent=["refunds"]))
+    oldest = listing.page(SUPPORT, wanted, None, 100).items[-1]
+    place = queries.make_cursor(False, oldest.created_at, oldest.pk)
+    beyond = listing.page(SUPPORT, wanted, place, 100)
+    assert beyond.items == []
+    assert listing.count_text(SUPPORT, wanted, beyond, place) == f"{Run.objects.filter(agent='refunds').count()} runs"
